@@ -1,0 +1,71 @@
+# Everything here works on a machine that has make, Python 3.11 or newer and a package registry; each target first
+# makes .venv from requirements.lock where that is not done yet.
+
+PAPERS  ?=
+PROFILE ?= quick
+JOBS    ?=
+# Options for `make lock`; --upgrade takes the newest versions instead of keeping the pins that still fit.
+LOCK    ?=
+
+BIN   := .venv/bin
+READY := .venv/.ready
+FEDREPRO := $(BIN)/fedrepro
+
+jobs := $(if $(JOBS),--jobs $(JOBS))
+pip  := $(BIN)/python -m pip install -qq --disable-pip-version-check
+
+export JUPYTER_PREFER_ENV_PATH := 1
+
+.PHONY: help reproduce full report test lab notebooks bench lock clean
+.DELETE_ON_ERROR:
+
+help: ## say what there is (the default)
+	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' $(MAKEFILE_LIST) | expand -t 18
+	@echo 'Variables: PAPERS="fedboost" (all papers), PROFILE=full (quick), JOBS=2 (all cores), PYTHON=python3.12.'
+
+reproduce: $(READY) ## run the papers and write out/<profile>/index.html
+	@$(FEDREPRO) reproduce $(PAPERS) --profile $(PROFILE) $(jobs)
+
+full: PROFILE = full
+full: reproduce ## the same at the papers' own sizes (hours; goes on where it was stopped)
+
+report: $(READY) ## write the pages again from the results that are there
+	@$(FEDREPRO) report --profile $(PROFILE)
+
+test: $(READY) ## everything that CI checks, with a store and a cache of its own
+	@$(BIN)/python tools/check.py
+
+lab: $(READY) ## open the notebooks in JupyterLab
+	@$(BIN)/jupyter lab papers
+
+notebooks: $(READY) ## refresh the outputs that the papers' notebooks are committed with
+	@$(FEDREPRO) notebooks $(PAPERS) $(jobs)
+
+bench: $(READY) ## measure the kernels against their plain counterparts
+	@$(FEDREPRO) bench
+
+lock: $(READY) ## pin the dependencies of pyproject.toml again and write environment.yml (LOCK=--upgrade: newest versions)
+	@echo "Writing requirements.lock and environment.yml ..."
+	@# Only the registry counts: a folder of wheels or a second index on this machine is not everybody's.
+	@env -u UV_FIND_LINKS -u UV_EXTRA_INDEX_URL -u UV_INDEX $(BIN)/uv pip compile --quiet --universal --generate-hashes \
+		--no-header --no-annotate --extra test --python-version 3.11 $(LOCK) pyproject.toml --output-file requirements.lock
+	@$(BIN)/python tools/environment.py
+
+clean: ## remove .venv, out and what the tools leave in this folder (not your cache of data and trials)
+	@rm -rf .venv out build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
+	@find . -name __pycache__ -prune -exec rm -rf {} +
+	@find . -name .ipynb_checkpoints -prune -exec rm -rf {} +
+
+# A new lock makes a new environment: nothing that is no longer pinned stays in it.
+.venv/.locked: requirements.lock
+	@python=$$(sh tools/find-python "$(PYTHON)") || exit 2; \
+		echo "Making .venv with $$python and the packages of requirements.lock (about two minutes) ..."; \
+		"$$python" -m venv --clear .venv
+	@$(pip) --require-hashes --requirement requirements.lock
+	@touch $@
+
+# setuptools is in the lock, so the build fetches nothing.
+$(READY): .venv/.locked pyproject.toml setup.py
+	@echo "Installing fedrepro into .venv from this folder ..."
+	@$(pip) --no-deps --no-build-isolation --editable .
+	@touch $@

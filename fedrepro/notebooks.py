@@ -1,0 +1,203 @@
+"""Runs the papers' notebooks: for a user's output folder, for the committed outputs, and for the reference."""
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import papermill
+from ipykernel.kernelspec import get_kernel_dict
+from jinja2 import DictLoader
+from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import AsyncKernelManager
+from nbconvert import HTMLExporter
+from papermill.exceptions import PapermillExecutionError
+
+from fedrepro import errors
+from fedrepro.errors import UserError
+from fedrepro.paper import check, declaration, folder, resolve
+from fedrepro.paper.results import explained, write
+
+# nbconvert's page without the scripts that it loads from other machines: formulas in our notebooks are plain text.
+_OFFLINE_PAGE = """
+{%- extends 'lab/index.html.j2' -%}
+{%- block html_head_js_requirejs -%}{%- endblock -%}
+{%- block html_head_js_mathjax -%}{%- endblock -%}
+{%- block html_head_js_mermaidjs -%}{%- endblock -%}
+"""
+
+
+class ThisInterpreter(AsyncKernelManager):
+    """Starts the kernel with the interpreter that runs now, whatever kernel the user has registered as ``python3``."""
+
+    @property
+    def kernel_spec(self) -> KernelSpec:
+        # The kernel's own warnings (it talks plainly to this machine) are not for the user who waits for a paper.
+        return KernelSpec(**get_kernel_dict(extra_arguments=["--log-level=ERROR"]))
+
+
+def execute(
+    key: str,
+    profile: str,
+    parameters: Mapping[str, Any],
+    output_dir: Path,
+    jobs: int,
+    progress: Path | None = None,
+) -> Path:
+    """Run a paper's notebook and write everything that comes of it to ``output_dir/<key>``.
+
+    Parameters
+    ----------
+    key
+        The paper.
+    profile
+        ``quick`` or ``full``.
+    parameters
+        A value for every parameter of the paper, already checked (`fedrepro.paper.resolve`).
+    output_dir
+        The folder of all papers' outputs.
+    jobs
+        How many processes run trials.
+    progress
+        A file to which studies append their progress.
+
+    Returns
+    -------
+    Path
+        The paper's own folder, with ``<key>.ipynb``, ``<key>.html``, ``results.json``, ``figures/``, ``tables/``.
+    """
+    target = output_dir.resolve() / key
+    with explained(target):
+        target.mkdir(parents=True, exist_ok=True)
+        # What an earlier run left must not pass for the result of this one, should it fail.
+        for leftover in (target / "results.json", target / f"{key}.html"):
+            leftover.unlink(missing_ok=True)
+        notebook = target / f"{key}.ipynb"
+        _run(key, notebook, {"profile": profile, **parameters}, target, jobs, progress)
+    write(target / f"{key}.html", to_html(notebook).encode())
+    return target
+
+
+def refresh(key: str, jobs: int) -> Path:
+    """Run a paper's notebook with the quick profile and keep its outputs in the notebook itself, cleaned.
+
+    Returns
+    -------
+    Path
+        The notebook below ``papers/``.
+    """
+    check(key)
+    committed = folder(key) / f"{key}.ipynb"
+    with tempfile.TemporaryDirectory(prefix=f"fedrepro-{key}-") as scratch:
+        target = Path(scratch)
+        executed = target / f"{key}.ipynb"
+        # Without parameters: the parameters cell is the quick profile, and papermill inserts no cell of its own.
+        _run(key, executed, {}, target, jobs, None)
+        results = json.loads((target / "results.json").read_text(encoding="utf-8"))
+        notebook = nbformat.read(executed, as_version=4)
+    variants = {name: record["variant"] for name, record in results["provenance"]["data"].items()}
+    write(committed, nbformat.writes(clean(notebook, variants)).encode() + b"\n")
+    return committed
+
+
+def reference(key: str, output_dir: Path) -> Path:
+    """Keep the results, pictures and tables of a full run as the paper's reference.
+
+    Parameters
+    ----------
+    key
+        The paper.
+    output_dir
+        The folder that ``fedrepro reproduce --profile full`` wrote.
+
+    Returns
+    -------
+    Path
+        ``papers/<key>/reference``.
+    """
+    source, target = output_dir / key, folder(key) / "reference"
+    if not (source / "results.json").is_file():
+        raise UserError(f"{source} holds no results: run `fedrepro reproduce {key} --profile full` first.")
+    results = json.loads((source / "results.json").read_text(encoding="utf-8"))
+    if results["profile"] != "full" or results["parameters"] != resolve(declaration(key), "full", {}):
+        raise UserError(
+            f"{source} is not a run of the full profile as paper.toml has it: run that one for a reference."
+        )
+    with explained(target):
+        shutil.rmtree(target, ignore_errors=True)
+        for path in (source / "results.json", *source.glob("figures/*.png"), *source.glob("tables/*.csv")):
+            kept = target / path.relative_to(source)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, kept)
+    return target
+
+
+def clean(notebook: nbformat.NotebookNode, variants: Mapping[str, str | None]) -> nbformat.NotebookNode:
+    """Strip a run notebook of times, paths and versions, and note which data variants its outputs came from."""
+    notebook.metadata = nbformat.from_dict(
+        {
+            "fedrepro": {"data": dict(variants)},
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+        }
+    )
+    for cell in notebook.cells:
+        tags = cell.metadata.get("tags")
+        cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+    return notebook
+
+
+def to_html(notebook: Path) -> str:
+    """A run notebook as one HTML page that needs no other file and no network."""
+    exporter = HTMLExporter(
+        extra_loaders=[DictLoader({"offline.html.j2": _OFFLINE_PAGE})],
+        template_file="offline.html.j2",
+        embed_images=True,
+    )
+    page, _ = exporter.from_filename(str(notebook))
+    return page
+
+
+def _run(key: str, output: Path, parameters: dict, target: Path, jobs: int, progress: Path | None) -> None:
+    told = {"FEDREPRO_OUTPUT": target, "FEDREPRO_JOBS": jobs, "FEDREPRO_PROGRESS": progress}
+    with _environment({name: str(value) for name, value in told.items() if value is not None}):
+        try:
+            papermill.execute_notebook(
+                folder(key) / f"{key}.ipynb",
+                output,
+                parameters=parameters,
+                kernel_name="python3",
+                language="python",
+                kernel_manager_class=ThisInterpreter,
+                cwd=target,
+                progress_bar=False,
+            )
+        except PapermillExecutionError as problem:
+            if problem.ename in _user_errors():
+                raise UserError(problem.evalue) from None
+            raise
+
+
+def _user_errors() -> set[str]:
+    """The names under which a user's mistake leaves a notebook: a traceback carries a class only by name."""
+    return {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, UserError)}
+
+
+@contextlib.contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for the kernel that starts meanwhile."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

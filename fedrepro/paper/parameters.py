@@ -1,0 +1,99 @@
+"""A notebook's parameters: checked against ``paper.toml`` before anything runs."""
+
+import ast
+from collections import namedtuple
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from fedrepro.errors import UserError
+from fedrepro.paper.schema import PROFILES, Declaration, declaration, folder, suggestion
+
+
+def check_profile(profile: Any) -> str:
+    """The profile's name, or a `UserError` that lists the two."""
+    if profile not in PROFILES:
+        raise UserError(f"There is no profile {profile!r}: choose {' or '.join(PROFILES)}.")
+    return profile
+
+
+def resolve(declared: Declaration, profile: str, overrides: Mapping[str, str]) -> dict[str, Any]:
+    """The values of a profile, with texts from the command line in place of some of them.
+
+    Parameters
+    ----------
+    declared
+        The paper's declaration.
+    profile
+        ``quick`` or ``full``.
+    overrides
+        Name to text, as ``-p name=value`` gives them.
+    """
+    values = dict(declared.profiles[check_profile(profile)])
+    for name, text in overrides.items():
+        if name not in declared.parameters:
+            valid = list(declared.parameters)
+            hint = suggestion(name, valid)
+            raise UserError(
+                f"Paper {declared.paper.key} has no parameter {name!r}{hint}: choose from {', '.join(valid) or 'none'}."
+            )
+        values[name] = declared.parameters[name].parse(name, text)
+    return {name: declared.parameters[name].accept(name, values[name]) for name in declared.parameters}
+
+
+def pick(declared: Declaration, namespace: Mapping[str, Any]):
+    """The declared parameters out of a notebook's globals, checked, as a named tuple."""
+    missing = [name for name in declared.parameters if name not in namespace]
+    if missing:
+        raise UserError(f"Parameter {missing[0]!r} is missing: set it in the cell tagged 'parameters'.")
+    values = {name: one.accept(name, namespace[name]) for name, one in declared.parameters.items()}
+    return as_object(values)
+
+
+def as_object(values: Mapping[str, Any]):
+    """Parameters as an immutable object with one attribute each."""
+    return namedtuple("Parameters", values)(**values)
+
+
+def parameters_cell(key: str) -> str:
+    """The text that the cell tagged ``parameters`` must have: the quick profile."""
+    declared = declaration(key)
+    quick = declared.profiles["quick"]
+    lines = ['profile = "quick"', *(f"{name} = {_literal(quick[name])}" for name in declared.parameters)]
+    return "\n".join(lines)
+
+
+def check(key: str) -> None:
+    """Fail where a paper's notebook or experiments disagree with its ``paper.toml``."""
+    tagged = [cell for cell in code_cells(key) if "parameters" in cell.metadata.get("tags", [])]
+    if len(tagged) != 1:
+        raise UserError(f"papers/{key}/{key}.ipynb needs exactly one cell tagged 'parameters', and has {len(tagged)}.")
+    # Compared as Python: comments may explain a parameter.
+    if ast.dump(ast.parse(tagged[0].source)) != ast.dump(ast.parse(parameters_cell(key))):
+        raise UserError(
+            f"The parameters cell of papers/{key}/{key}.ipynb is not the quick profile of paper.toml: "
+            f"make it {parameters_cell(key)!r}."
+        )
+    used, declared = sorted(experiments(key).DATA), sorted(declaration(key).data)
+    if used != declared:
+        raise UserError(
+            f"papers/{key}: experiments.DATA is {used} and paper.toml declares {declared}: make them equal."
+        )
+
+
+def experiments(key: str):
+    """The module that declares a paper's studies."""
+    return import_module(f"fedrepro.papers.{key}.experiments")
+
+
+def code_cells(key: str) -> list:
+    """The code cells of a paper's notebook."""
+    import nbformat
+
+    notebook = nbformat.read(folder(key) / f"{key}.ipynb", as_version=4)
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def _literal(value: Any) -> str:
+    # Double quotes, as the formatter writes texts in notebooks.
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' if isinstance(value, str) else repr(value)

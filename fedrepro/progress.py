@@ -1,0 +1,89 @@
+"""Shows how far the studies of a notebook are: follows the file to which they append their progress."""
+
+import json
+import tempfile
+import threading
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+_SECONDS_BETWEEN_LOOKS = 0.2
+
+
+class Follower:
+    """A progress display for one paper, to be used in a ``with`` statement.
+
+    In a terminal there is a bar with an estimate per study; elsewhere (a log file) one line per finished study.
+
+    Parameters
+    ----------
+    paper
+        The paper's key.
+    console
+        Where to show it.
+    """
+
+    def __init__(self, paper: str, console: Console):
+        self._paper = paper
+        self._console = console
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[stored]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._tasks: dict[str, int] = {}
+        self._finished: set[str] = set()
+        self._position = 0
+        self._stop = threading.Event()
+
+    def __enter__(self) -> Path:
+        """Start following; the result is the file to which studies must append."""
+        self._folder = tempfile.TemporaryDirectory(prefix="fedrepro-progress-")
+        self._file = Path(self._folder.name) / "progress.jsonl"
+        self._file.touch()
+        self._bars.start()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
+        return self._file
+
+    def __exit__(self, *_) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._bars.stop()
+        self._folder.cleanup()
+
+    def _follow(self) -> None:
+        while not self._stop.wait(_SECONDS_BETWEEN_LOOKS):
+            self._read()
+        self._read()
+
+    def _read(self) -> None:
+        with open(self._file, encoding="utf-8") as file:
+            file.seek(self._position)
+            # A line without its end is still being written: it is read whole next time.
+            while (line := file.readline()).endswith("\n"):
+                self._position = file.tell()
+                self._tell(json.loads(line))
+
+    def _tell(self, message: dict) -> None:
+        study, done, total, cached = (message[name] for name in ("study", "done", "total", "cached"))
+        if note := message.get("note"):
+            self._console.print(f"{self._paper}: {note}", markup=False, highlight=False)
+        stored = f"({cached} stored)" if cached else ""
+        if study not in self._tasks:
+            # What is done from the start is not part of the speed from which the rest is estimated.
+            description = f"{self._paper} {study}"
+            self._tasks[study] = self._bars.add_task(description, total=total, completed=done, stored=stored)
+        self._bars.update(self._tasks[study], total=total, completed=done, stored=stored)
+        if done == total and study not in self._finished:
+            self._finished.add(study)
+            if not self._console.is_terminal:
+                text = f"{self._paper} {study}: {total} trials {stored}".rstrip()
+                self._console.print(text, markup=False, highlight=False)

@@ -1,0 +1,83 @@
+"""Writes the page with jinja2: one file that needs nothing from the network."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from fedrepro.claims import VERDICTS
+from fedrepro.paper.displays import BADGES, rounded
+from fedrepro.paper.results import write
+from fedrepro.report.collect import PaperPage, collect
+
+
+def build(output_dir: Path) -> Path:
+    """Write ``index.html`` from the results below ``output_dir``.
+
+    Parameters
+    ----------
+    output_dir
+        The folder that ``fedrepro reproduce`` wrote: one folder per paper.
+
+    Returns
+    -------
+    Path
+        The page.
+    """
+    papers = collect(output_dir)
+    environment = Environment(
+        loader=PackageLoader("fedrepro.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"rounded": rounded, "in_words": in_words, "seeds": seeds_in_words, "commit": short_commit}
+    page = environment.get_template("index.html").render(papers=papers, badges=BADGES, totals=totals(papers))
+    target = output_dir / "index.html"
+    write(target, page.encode())
+    return target
+
+
+def totals(papers: Iterable[PaperPage]) -> dict:
+    """The numbers above the scorecard."""
+    claims = [claim for paper in papers for claim in paper.claims]
+    return {
+        "claims": len(claims),
+        "judged": sum(claim.verdict is not None for claim in claims),
+        "at_95": sum(claim.level == 0.95 for claim in claims),
+        "verdicts": {word: sum(claim.verdict == word for claim in claims) for word in VERDICTS},
+    }
+
+
+def summary_lines(output_dir: Path, selected: Iterable[str]) -> list[str]:
+    """The scorecard for the terminal: one line per paper."""
+    pages = {page.key: page for page in collect(output_dir)}
+    return [f"{key}: {_summary(pages[key])}" for key in selected]
+
+
+def _summary(page: PaperPage) -> str:
+    if page.status != "done":
+        return page.failure or page.status
+    counted = ", ".join(f"{count} {in_words(word)}" for word, count in page.counts.items() if count)
+    return f"{len(page.claims)} claims: {counted}" if counted else "no claims"
+
+
+def in_words(verdict: str) -> str:
+    """A verdict as prose."""
+    return verdict.replace("-", " ")
+
+
+def seeds_in_words(seeds: list[int]) -> str:
+    """How many seeds something was made from."""
+    if not seeds:
+        return "no random draws"
+    return "1 seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
+
+
+def short_commit(commit: str) -> str:
+    """A commit in ten digits, with its mark of changes; a version as it is."""
+    if commit.startswith("version "):
+        return commit
+    digits, plus, mark = commit.partition("+")
+    return f"commit {digits[:10]}{plus}{mark}"

@@ -1,0 +1,88 @@
+"""What the process is told from outside: environment variables, and nothing else reads them.
+
+==================== ======================================================= =============================
+variable             meaning                                                 default
+==================== ======================================================= =============================
+FEDREPRO_DATA        a folder with data sets, tried first                    none
+FEDREPRO_SOURCES     which sources may serve data, and in which order        folder,cache,publisher,carrier
+FEDREPRO_CACHE       downloaded data and compiled kernels                    the user's cache folder
+FEDREPRO_STORE       finished trials                                         ``<cache>/store``
+FEDREPRO_JOBS        how many processes run trials                           the number of usable cores
+FEDREPRO_OUTPUT      where ``paper.close()`` writes                          a temporary folder
+FEDREPRO_PROGRESS    a file to which studies append their progress           none
+==================== ======================================================= =============================
+"""
+
+import os
+from pathlib import Path
+
+from fedrepro.errors import UserError
+
+SOURCES = ("folder", "cache", "publisher", "carrier")
+
+
+def prepare_process() -> None:
+    """Settle what must be settled before jax or a notebook kernel starts; run by ``import fedrepro``."""
+    os.environ.setdefault("NPROC", "1")  # JAX's bits depend on the size of its thread pool
+    os.environ.setdefault("JUPYTER_PREFER_ENV_PATH", "1")  # the notebook runs in the environment that started it
+
+
+def cache_folder() -> Path:
+    """The folder for downloaded data and compiled kernels."""
+    given = os.environ.get("FEDREPRO_CACHE")
+    if given:
+        return Path(given).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("fedrepro", appauthor=False))
+
+
+def store_folder() -> Path:
+    """The folder that keeps finished trials."""
+    given = os.environ.get("FEDREPRO_STORE")
+    return Path(given).expanduser() if given else cache_folder() / "store"
+
+
+def data_folder() -> Path | None:
+    """The user's own folder of data sets, or None."""
+    given = os.environ.get("FEDREPRO_DATA")
+    return Path(given).expanduser() if given else None
+
+
+def data_sources() -> tuple[str, ...]:
+    """The allowed sources in the order in which they are tried."""
+    given = os.environ.get("FEDREPRO_SOURCES")
+    if not given:
+        return SOURCES
+    names = tuple(part.strip() for part in given.split(",") if part.strip())
+    unknown = [name for name in names if name not in SOURCES]
+    if unknown or not names:
+        raise UserError(f"FEDREPRO_SOURCES={given!r} is not understood: choose from {', '.join(SOURCES)}.")
+    return names
+
+
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def jobs() -> int:
+    """How many processes run trials."""
+    given = os.environ.get("FEDREPRO_JOBS")
+    if not given:
+        return usable_cores()
+    if not given.isdecimal() or int(given) < 1:
+        raise UserError(f"FEDREPRO_JOBS={given!r} is not a positive whole number.")
+    return int(given)
+
+
+def output_folder() -> Path | None:
+    """Where a paper's results go, or None for a temporary folder."""
+    given = os.environ.get("FEDREPRO_OUTPUT")
+    return Path(given).expanduser() if given else None
+
+
+def progress_file() -> Path | None:
+    """The file to which studies append their progress, or None."""
+    given = os.environ.get("FEDREPRO_PROGRESS")
+    return Path(given) if given else None

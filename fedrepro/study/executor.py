@@ -1,0 +1,219 @@
+"""Runs trials, in this process or in several, and yields each result as soon as it is there.
+
+A trial inside the package reaches a worker by its name. Any other (a notebook's, or one in the user's own module) is
+sent by value, so that a worker always runs the code that this process has in memory. Results come back as bytes.
+"""
+
+import contextlib
+import os
+import pickle
+import sys
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+from fedrepro.errors import UserError
+from fedrepro.trace import Trace
+
+MAX_RETRIES = 2
+_THREAD_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+
+
+class TrialFailed(RuntimeError):
+    """A trial raised an exception or took its process down."""
+
+
+class Task(NamedTuple):
+    """One trial that is to be run."""
+
+    key: str
+    settings: Mapping
+    seed: int
+    data: Mapping[str, str] | None = None  # name to variant of the data sets, for a trial that asks for it
+
+    def __str__(self) -> str:
+        return ", ".join([*(f"{name}={value!r}" for name, value in self.settings.items()), f"seed={self.seed}"])
+
+
+class Outcome(NamedTuple):
+    """What became of a task: the bytes of its trace, or what went wrong as text (an exception may not travel)."""
+
+    key: str
+    trace: bytes = b""
+    error: str = ""
+    user_error: type[UserError] | None = None
+    details: str = ""
+
+
+class WorkerDied(Exception):
+    """A worker process ended; each of the tasks may have been the cause."""
+
+    def __init__(self, suspects: list[Task]):
+        super().__init__(suspects)
+        self.suspects = suspects
+
+
+class Engine(Protocol):
+    """Where trials run. A cluster is one more class with this method."""
+
+    def outcomes(self, payload: bytes, tasks: list[Task]) -> Iterator[Outcome]:
+        """Yield the outcomes in the order of completion; raise `WorkerDied` if a process ended."""
+
+
+@dataclass(frozen=True)
+class InProcess:
+    """Runs trials one after the other in this process."""
+
+    def outcomes(self, payload: bytes, tasks: list[Task]) -> Iterator[Outcome]:
+        for task in tasks:
+            with _one_thread():
+                outcome = _attempt(payload, task)
+            yield outcome
+
+
+@dataclass(frozen=True)
+class LocalProcesses:
+    """Runs trials in ``jobs`` processes of this machine."""
+
+    jobs: int
+
+    def outcomes(self, payload: bytes, tasks: list[Task]) -> Iterator[Outcome]:
+        from joblib import Parallel, delayed, parallel_config
+
+        dispatched: dict[str, Task] = {}
+
+        def calls():
+            for task in tasks:
+                dispatched[task.key] = task
+                yield delayed(_attempt)(payload, task)
+
+        with parallel_config(backend="loky", n_jobs=self.jobs, inner_max_num_threads=1), _without_pool_warnings():
+            # One trial per batch: a result is stored when it is there, and few trials are under way when a worker dies.
+            parallel = Parallel(
+                return_as="generator_unordered", batch_size=1, pre_dispatch=self.jobs, max_nbytes=None, verbose=0
+            )
+            with contextlib.closing(parallel(calls())) as outputs:
+                try:
+                    for outcome in outputs:
+                        del dispatched[outcome.key]
+                        yield outcome
+                except BrokenProcessPool:
+                    raise WorkerDied(list(dispatched.values()) or tasks) from None
+
+
+def local_engine(jobs: int) -> Engine:
+    """The engine for this machine."""
+    return InProcess() if jobs == 1 else LocalProcesses(jobs)
+
+
+def warm_up(trial: Callable, task: Task, overrides: Mapping) -> None:
+    """Run one throw-away trial here, so that workers find compiled kernels instead of each compiling them."""
+    task = task._replace(settings={**task.settings, **overrides})
+    (outcome,) = InProcess().outcomes(portable(trial), [task])
+    _trace_of(outcome, task)
+
+
+def finished(engine: Engine, payload: bytes, tasks: Iterable[Task]) -> Iterator[tuple[Task, bytes]]:
+    """Yield every task with its trace's bytes, in the order of completion.
+
+    When a worker dies, the trials that were under way are run again one by one, so that the one to blame is known
+    (and one that only lacked memory beside another succeeds), each at most twice; the rest goes on after them.
+    """
+    missing = {task.key: task for task in tasks}
+    suspects: list[Task] = []
+    retries: Counter[str] = Counter()
+    while missing:
+        batch = suspects[:1] or list(missing.values())
+        retries.update(task.key for task in suspects[:1])
+        try:
+            # Closed at once when a trial fails: a traceback that somebody keeps would let the workers go on.
+            with contextlib.closing(engine.outcomes(payload, batch)) as outcomes:
+                for outcome in outcomes:
+                    task = missing.pop(outcome.key)
+                    yield task, _trace_of(outcome, task)
+        except WorkerDied as death:
+            suspects = suspects or [task for task in death.suspects if task.key in missing] or list(missing.values())
+            if retries[suspects[0].key] == MAX_RETRIES:
+                raise TrialFailed(
+                    f"The trial with {suspects[0]} ended its process {MAX_RETRIES + 1} times (out of memory, or a "
+                    f"crash in compiled code?): run it with FEDREPRO_JOBS=1 to see more; finished trials are kept."
+                ) from death
+        suspects = [task for task in suspects if task.key in missing]
+
+
+def _trace_of(outcome: Outcome, task: Task) -> bytes:
+    if outcome.user_error is not None:
+        raise outcome.user_error(outcome.error)
+    if outcome.error:
+        raise TrialFailed(
+            f"The trial with {task} failed with {outcome.error}; finished trials are kept.\n\n{outcome.details}"
+        )
+    return outcome.trace
+
+
+def _attempt(payload: bytes, task: Task) -> Outcome:
+    try:
+        data = {} if task.data is None else {"data": task.data}
+        trace = _unpacked(payload)(seed=task.seed, **task.settings, **data)
+        if not isinstance(trace, Trace):
+            raise TypeError(f"a trial returns a Trace, not {type(trace).__name__}")
+        return Outcome(task.key, trace.to_bytes())
+    except UserError as error:
+        return Outcome(task.key, error=str(error), user_error=type(error))
+    except Exception as error:  # whatever a trial raises is told to the process that runs the study
+        return Outcome(task.key, error=f"{type(error).__name__}: {error}", details=traceback.format_exc())
+
+
+def portable(trial: Callable) -> bytes:
+    """The trial as bytes that any worker of this machine can turn back into the function."""
+    import cloudpickle
+
+    module = sys.modules[trial.__module__]
+    if module.__name__.partition(".")[0] in (__name__.partition(".")[0], "__main__"):
+        return cloudpickle.dumps(trial)  # by name, or (from a notebook) by value
+    registered = module.__name__ in cloudpickle.list_registry_pickle_by_value()
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        return cloudpickle.dumps(trial)
+    finally:
+        if not registered:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+@lru_cache(maxsize=8)
+def _unpacked(payload: bytes) -> Callable:
+    """The trial again; the same function for all trials in a process, so that what it caches lives on."""
+    return pickle.loads(payload)  # made by this very run: never read from a file or the network
+
+
+@contextlib.contextmanager
+def _one_thread():
+    """One BLAS thread, as in a worker: the number of threads changes the order of sums and with it the last bits."""
+    from threadpoolctl import threadpool_limits
+
+    # The variables are for libraries that the trial is the first to load.
+    before = {name: os.environ.get(name) for name in _THREAD_LIMITS}
+    os.environ.update(dict.fromkeys(_THREAD_LIMITS, "1"))
+    try:
+        with threadpool_limits(limits=1):
+            yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _without_pool_warnings():
+    """The pool warns when it replaces a worker that has grown, and when it is closed early: both are meant to be."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
+        warnings.filterwarnings("ignore", message=r"\d+ tasks (have been successfully executed|which were still being)")
+        yield

@@ -1,0 +1,226 @@
+"""A study: settings × seeds, each trial run once and kept."""
+
+import contextlib
+import inspect
+import itertools
+import json
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from fedrepro import settings as process
+from fedrepro.data import find
+from fedrepro.errors import UserError
+from fedrepro.study.closure import source_closure
+from fedrepro.study.executor import Engine, InProcess, Task, finished, local_engine, portable, warm_up
+from fedrepro.study.freshness import require_loaded_code_is_current
+from fedrepro.study.planning import STORED, TO_RUN, History, Planned
+from fedrepro.study.runs import Run, Runs
+from fedrepro.study.store import Damaged, Store, canonical_json, key_of, library_versions
+from fedrepro.trace import Trace
+
+_SCALARS = (str, int, float, bool, type(None))
+
+
+def grid(values: Mapping[str, Iterable]) -> list[dict]:
+    """Every combination of the values, the last name varying fastest.
+
+    Examples
+    --------
+    >>> grid({"budget": [1, 2], "sampling": ["uniform"]})
+    [{'budget': 1, 'sampling': 'uniform'}, {'budget': 2, 'sampling': 'uniform'}]
+    """
+    return [dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A grid of settings × seeds, run in parallel, stored, and never run twice.
+
+    Parameters
+    ----------
+    name
+        How the study is called in progress and errors.
+    trial
+        A function ``trial(*, seed, **settings) -> Trace`` at the top level of a module or of a notebook. It loads its
+        own data: what it is given goes into the key, and should be small.
+    settings
+        One dict per combination; see :func:`grid`. Values are texts, numbers, truth values, None, or lists of these.
+    seeds
+        The repetitions of each combination.
+    data
+        Names of the data sets that the trial reads; which variant is at hand is found out when the study runs. A
+        mapping from name to ``"variant:digest"`` settles it beforehand. Variants and digests are part of the key, and a
+        trial that has a parameter ``data`` is given a dict from name to variant.
+    warm
+        Settings that make a trial short. One throw-away trial with them compiles the kernels before parallel work.
+    """
+
+    name: str
+    trial: Callable[..., Trace]
+    settings: Iterable[Mapping]
+    seeds: Iterable[int]
+    data: Iterable[str] | Mapping[str, str] = field(default_factory=tuple)
+    warm: Mapping | None = None
+
+    def __post_init__(self):
+        _check_trial(self.name, self.trial)
+        object.__setattr__(self, "settings", [_checked_settings(self.name, given) for given in self.settings])
+        object.__setattr__(self, "seeds", [_checked_seed(self.name, seed) for seed in self.seeds])
+        _check_distinct(self.name, self.settings, self.seeds)
+        for given in self.settings:
+            extra = {"data": {}} if self._takes_data else {}
+            _check_signature(self.name, self.trial, {**given, **(self.warm or {}), **extra})
+
+    @property
+    def trial_name(self) -> str:
+        """The identity of the trial function, ``module:name``."""
+        return f"{self.trial.__module__}:{self.trial.__qualname__}"
+
+    @property
+    def _takes_data(self) -> bool:
+        return "data" in inspect.signature(self.trial).parameters
+
+    def identities(self) -> dict[str, str]:
+        """Name to ``"variant:digest"`` of the data sets; raises DataUnavailable where one cannot be had."""
+        if isinstance(self.data, Mapping):
+            return dict(self.data)
+        return {name: find(name).key for name in self.data}
+
+    def source(self) -> dict[str, str]:
+        """Hash of every module that the trial depends on."""
+        return source_closure(self.trial)
+
+    def run(self, engine: Engine | None = None) -> Runs:
+        """Run what is not stored yet, store it, and return everything.
+
+        Parameters
+        ----------
+        engine
+            Where trials run; by default as many local processes as ``FEDREPRO_JOBS`` says.
+        """
+        store, source = self._store(), self.source()
+        tasks = {task.key: (task, components) for task, components in self._tasks(source)}
+        traces, notes = self._stored_traces(store, tasks)
+        pending = [task for key, (task, _) in tasks.items() if key not in traces]
+        progress = _Progress(self.name, total=len(tasks), cached=len(traces))
+        progress.tell(len(traces), notes)
+        if pending:
+            store.prepare()
+            require_loaded_code_is_current(self.trial_name, source)
+            with contextlib.closing(self._finished(engine or local_engine(process.jobs()), pending)) as results:
+                for task, trace in results:
+                    store.write(task.key, tasks[task.key][1], trace)
+                    traces[task.key] = trace
+                    progress.tell(len(traces))
+        return Runs([Run(task.settings, task.seed, Trace.from_bytes(traces[key])) for key, (task, _) in tasks.items()])
+
+    def plan(self) -> list[Planned]:
+        """What :meth:`run` would do and why, without running anything."""
+        store = self._store()
+        history = History(store.records())
+        return [self._planned(store, history, task, components) for task, components in self._tasks(self.source())]
+
+    def _planned(self, store: Store, history: History, task: Task, components: Mapping) -> Planned:
+        try:
+            stored = store.read(task.key) is not None
+            reason = "" if stored else history.why(components)
+        except Damaged:
+            stored, reason = False, "its stored file is damaged"
+        return Planned(task.settings, task.seed, task.key, STORED if stored else TO_RUN, reason)
+
+    def _finished(self, engine: Engine, pending: list[Task]):
+        if self.warm is not None and not isinstance(engine, InProcess):
+            warm_up(self.trial, pending[0], self.warm)
+        return finished(engine, portable(self.trial), pending)
+
+    def _store(self) -> Store:
+        return Store(process.store_folder(), self.trial_name)
+
+    def _tasks(self, source: Mapping[str, str]) -> Iterable[tuple[Task, dict]]:
+        identities = self.identities()
+        variants = {name: key.partition(":")[0] for name, key in identities.items()} if self._takes_data else None
+        shared = {
+            "trial": self.trial_name,
+            "data": identities,
+            "versions": library_versions(),
+            "source": dict(source),
+        }
+        for settings, seed in itertools.product(self.settings, self.seeds):
+            components = {**shared, "settings": settings, "seed": seed}
+            yield Task(key_of(components), settings, seed, variants), components
+
+    def _stored_traces(self, store: Store, keys: Iterable[str]) -> tuple[dict[str, bytes], list[str]]:
+        traces, notes = {}, []
+        for key in keys:
+            try:
+                trace = store.read(key)
+            except Damaged as damage:
+                notes.append(f"the stored trial {damage} is damaged and is run again")
+            else:
+                if trace is not None:
+                    traces[key] = trace
+        return traces, notes
+
+
+class _Progress:
+    """Appends to the progress file; standard output belongs to the notebook."""
+
+    def __init__(self, study: str, total: int, cached: int):
+        self._counts = {"study": study, "total": total, "cached": cached}
+        self._path = process.progress_file()
+
+    def tell(self, done: int, notes: Iterable[str] = ()) -> None:
+        if self._path is None:
+            return
+        lines = [{**self._counts, "done": done, "note": note} for note in notes] or [{**self._counts, "done": done}]
+        # Whoever follows the file may have gone and taken it along; the work is worth more than its progress bar.
+        with contextlib.suppress(OSError), open(self._path, "a", encoding="utf-8") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def _check_trial(study: str, trial: Callable) -> None:
+    name = getattr(trial, "__qualname__", "<lambda>")
+    if not name.isidentifier():
+        raise UserError(
+            f"The trial of study {study!r} is not a function at the top level of a module or notebook: define it there "
+            f"with def."
+        )
+
+
+def _checked_settings(study: str, given: Mapping) -> dict:
+    for name, value in given.items():
+        if name in ("seed", "data"):
+            instead = "seeds" if name == "seed" else name
+            raise UserError(f"Study {study!r} has a setting named {name!r}: pass {instead}=… to the study instead.")
+        items = value if isinstance(value, list) else [value]
+        if not all(isinstance(item, _SCALARS) for item in items):
+            raise UserError(
+                f"Study {study!r}: the setting {name}={value!r} is neither a text, number, truth value or None nor a "
+                f"list of these; write it as one of them."
+            )
+    return json.loads(json.dumps(dict(given)))  # a copy of plain values: numpy's float64 becomes float
+
+
+def _checked_seed(study: str, seed) -> int:
+    try:
+        return operator.index(seed)
+    except TypeError:
+        raise UserError(f"Study {study!r}: the seed {seed!r} is not a whole number; give whole numbers.") from None
+
+
+def _check_distinct(study: str, settings: list[dict], seeds: list[int]) -> None:
+    if len({canonical_json(given) for given in settings}) < len(settings):
+        raise UserError(f"Study {study!r} lists the same settings twice: remove one, it would be counted twice.")
+    if len(set(seeds)) < len(seeds):
+        raise UserError(f"Study {study!r} lists the same seed twice: remove one, it would be counted twice.")
+
+
+def _check_signature(study: str, trial: Callable, settings: Mapping) -> None:
+    try:
+        inspect.signature(trial).bind(seed=0, **settings)
+    except TypeError as error:
+        raise UserError(
+            f"Study {study!r}: the trial {trial.__name__} does not fit its settings ({error}); its signature is "
+            f"{inspect.signature(trial)}."
+        ) from None

@@ -1,0 +1,330 @@
+"""FedBoost's lemmas, bounds and formulas as numbers that could come out wrong.
+
+Expectations over the draws of predictors are exact wherever an ensemble is small enough to visit all 2^q outcomes; on
+the experiments' own ensembles they are estimated by sampling and come with a standard error.
+"""
+
+from itertools import combinations, product
+
+import numpy as np
+
+from fedrepro.algorithms import aflboost, fedboost
+from fedrepro.algorithms.fedboost import Objective, objective, send_probabilities
+from fedrepro.data.federation import Federation
+from fedrepro.kernels import fedboost as rounds_of
+from fedrepro.kernels.mirror import euclidean_divergence
+from fedrepro.models.divergences import bregman, information_radius, mixture_divergence
+from fedrepro.models.ensemble import from_densities, unigrams
+from fedrepro.streams import stream
+
+DIVERGENCES = ("kl", "squared")
+PREDICTORS = 8  # all 2^8 outcomes are visited
+
+
+# --- Section 3: mixtures are optimal -----------------------------------------------------------------------------
+
+
+def random_domains(seed: int, domains: int = 5, elements: int = 12) -> tuple[np.ndarray, np.ndarray]:
+    """Random positive distributions, and random weights on them."""
+    draws = stream("fedboost", "split", seed)
+    return draws.dirichlet(np.full(elements, 0.7), size=domains) * 0.99 + 0.01 / elements, draws.dirichlet(
+        np.ones(domains)
+    )
+
+
+def lemma_1(seed: int, divergence: str) -> float:
+    """By how much an outside minimiser beats h* = sum λ_k D_k; positive would refute Lemma 1."""
+    from scipy.optimize import minimize
+
+    domains, weights = random_domains(seed)
+
+    def of_logits(logits: np.ndarray) -> float:
+        h = np.exp(logits - logits.max())
+        return float(weights @ bregman(domains, h / h.sum(), divergence))
+
+    found = min(
+        minimize(of_logits, start, method="BFGS", options={"gtol": 1e-12}).fun
+        for start in (np.zeros(domains.shape[1]), np.log(domains[0]))
+    )
+    return mixture_divergence(domains, weights, divergence) - found
+
+
+def lemma_1_on_clients(goal: Objective) -> float:
+    """Optimality gap of α = m_k / m where every client is its own predictor: ⟨∇L, α⟩ − min_k ∇_k L, zero at an optimum.
+
+    The loss is convex, so L(α) − min L is at most this gap.
+    """
+    alpha = goal.client_weights
+    gradient = goal.gradient(alpha)
+    return float(gradient @ alpha - gradient.min())
+
+
+def estimates(seed: int, domains: np.ndarray, noise: float = 0.2) -> np.ndarray:
+    """Estimates h_k of the D_k, somewhat wrong."""
+    draws = stream("fedboost", "init", seed)
+    return (1 - noise) * domains + noise * draws.dirichlet(np.ones(domains.shape[1]), size=len(domains))
+
+
+def lemma_3(seed: int, divergence: str) -> float:
+    """Left side less right side of Lemma 3, the left side minimised over α; positive would refute it."""
+    domains, weights = random_domains(seed)
+    h = estimates(seed, domains)
+    epsilon = bregman(domains, h, divergence).max()
+    left = _least_over_ensembles(domains, h, weights, divergence)
+    return left - (mixture_divergence(domains, weights, divergence) + epsilon)
+
+
+def theorem_1(seed: int, divergence: str) -> float:
+    """min over α of the worst divergence, less R + ε; positive would refute Theorem 1."""
+    domains, _ = random_domains(seed)
+    h = estimates(seed, domains)
+    epsilon = bregman(domains, h, divergence).max()
+    radius = information_radius(domains, divergence, tolerance=1e-9).radius
+    return _least_worst(domains, h, divergence) - (radius + epsilon)
+
+
+def theorem_1_equality(domains: np.ndarray, divergence: str) -> tuple[float, float]:
+    """With h_k = D_k Theorem 1 is an equality: the worst divergence at the best α, and R."""
+    radius = information_radius(domains, divergence, tolerance=1e-10)
+    return float(bregman(domains, radius.weights @ domains, divergence).max()), radius.radius
+
+
+def _least_over_ensembles(domains, h, weights, divergence: str) -> float:
+    from scipy.optimize import minimize
+
+    start = np.zeros(len(h))
+
+    def of_logits(logits: np.ndarray) -> float:
+        alpha = np.exp(logits - logits.max())
+        return float(weights @ bregman(domains, (alpha / alpha.sum()) @ h, divergence))
+
+    return float(minimize(of_logits, start, method="BFGS", options={"gtol": 1e-10}).fun)
+
+
+def _least_worst(domains, h, divergence: str) -> float:
+    """min over α of max_k B(D_k ‖ h_α), by an outside solver; whatever α it ends with bounds the minimum from above."""
+    from scipy.optimize import minimize
+
+    k = len(h)
+    worst_first = np.append(np.full(k, 1.0 / k), bregman(domains, h.mean(axis=0), divergence).max())
+    found = minimize(
+        lambda x: x[-1],
+        worst_first,
+        jac=lambda x: np.append(np.zeros(k), 1.0),
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * k + [(0.0, None)],
+        constraints=[
+            {"type": "eq", "fun": lambda x: x[:k].sum() - 1.0},
+            {"type": "ineq", "fun": lambda x: x[-1] - bregman(domains, x[:k] @ h, divergence)},
+        ],
+        options={"ftol": 1e-12, "maxiter": 500},
+    )
+    alpha = np.clip(found.x[:k], 0.0, None)
+    return float(bregman(domains, (alpha / alpha.sum()) @ h, divergence).max())
+
+
+# --- Section 4: expectations over the draws ----------------------------------------------------------------------
+
+
+class Instance:
+    """A small ensemble under the squared loss with weights and probabilities of sending, all of them random."""
+
+    def __init__(self, seed: int, sampling: str = "weighted", budget: float = 3.0):
+        draws = stream("fedboost", "split", seed)
+        self.h = draws.dirichlet(np.ones(6), size=PREDICTORS)
+        self.y = draws.dirichlet(np.ones(6))
+        self.alpha = draws.dirichlet(np.ones(PREDICTORS))
+        self.gamma = send_probabilities(self.alpha, sampling, budget, np.ones(PREDICTORS))
+        self.norms = (self.h**2).sum(axis=1)
+        self.exact = 2 * self.h @ (self.alpha @ self.h - self.y)
+
+    def outcomes(self):
+        """Every set of sent predictors with its probability."""
+        for sent in product((0.0, 1.0), repeat=PREDICTORS):
+            sent = np.array(sent)
+            yield float(np.prod(np.where(sent > 0, self.gamma, 1 - self.gamma))), sent
+
+    def expect(self, quantity) -> np.ndarray:
+        """Exact expectation of quantity(sent, α~) over the draws."""
+        return sum(p * quantity(sent, sent * self.alpha / self.gamma) for p, sent in self.outcomes())
+
+    def full_gradient(self, sent: np.ndarray, tilde: np.ndarray) -> np.ndarray:
+        """All q coordinates of the gradient at α~."""
+        return 2 * self.h @ (tilde @ self.h - self.y)
+
+
+def ensemble_bias(seed: int) -> float:
+    """Largest error of E[Σ α~_k h_k] against Σ α_k h_k."""
+    case = Instance(seed)
+    return float(np.abs(case.expect(lambda sent, tilde: tilde @ case.h) - case.alpha @ case.h).max())
+
+
+def ensemble_bias_by_sampling(goal: Objective, sampling: str, budget: float, draws: int, seed: int) -> float:
+    """Mean error of Σ α~_k over many draws of the compiled sampler, in standard errors."""
+    q = goal.size
+    rules = rounds_of.Rules(
+        goal.loss, {"uniform": rounds_of.UNIFORM}.get(sampling, rounds_of.WEIGHTED), 0, 0, budget, 1
+    )
+    state = rounds_of.State(*(np.zeros(q) for _ in range(4)), np.array([1.0, 0.0, 0.0]))
+    state.weights[:] = goal.client_weights
+    work = rounds_of.workspace(q, goal.problem.rows)
+    generator = stream("fedboost", "sampling", seed)
+    totals = np.empty(draws)
+    for i in range(draws):
+        n = rounds_of.draw_predictors(rules, state, np.ones(q), budget / q, generator.random(q), work)
+        rounds_of.weigh_sent(state, work, n)
+        totals[i] = work.coefficients[:n].sum()
+    return float((totals.mean() - 1.0) / (totals.std(ddof=1) / np.sqrt(draws)))
+
+
+def gradient_biases(seed: int) -> dict[str, float]:
+    """Largest exact bias of each gradient of Section 4, and how far the printed formulas are off."""
+    case = Instance(seed)
+    importance = case.expect(lambda sent, tilde: case.full_gradient(sent, tilde) * sent / case.gamma)
+    bias = 2 * case.alpha * case.norms * (1 / case.gamma - 1)
+    zero_filled = case.expect(lambda sent, tilde: case.full_gradient(sent, tilde) * sent)
+    full = case.expect(case.full_gradient)
+    corrected = importance - case.expect(lambda sent, tilde: bias * sent / case.gamma)
+    # as printed: α_ℓ stands for h_ℓ in the derivative, and the correction is α_ℓ² h_ℓ (1/γ_ℓ − 1) 1_ℓ/γ_ℓ
+    printed_gradient = 2 * np.outer(case.alpha, case.alpha @ case.h - case.y).sum(axis=1)
+    printed_correction = case.alpha**2 * case.h.sum(axis=1) * (1 / case.gamma - 1)
+    return {
+        "importance": _largest(importance - case.exact),
+        "importance, predicted": _largest(importance - case.exact - bias),
+        "corrected": _largest(corrected - case.exact),
+        "corrected as printed": _largest(importance - printed_correction - case.exact),
+        "derivative as printed": _largest(printed_gradient - case.exact),
+        "full": _largest(full - case.exact),
+        "zero-filled, predicted": _largest(
+            zero_filled - (case.gamma * case.exact + 2 * case.alpha * case.norms * (1 - case.gamma))
+        ),
+    }
+
+
+def kernel_gradient_bias(seed: int) -> float:
+    """Exact bias of the compiled corrected gradient: its rounds, run once for every outcome of the draw."""
+    case = Instance(seed)
+    federation = Federation.from_arrays(None, np.arange(6), clients=np.arange(6), client_weights=case.y)
+    goal = objective(federation, from_densities(case.h), "squared")
+    rules = rounds_of.Rules(goal.loss, rounds_of.WEIGHTED, rounds_of.EUCLIDEAN, rounds_of.CORRECTED, 3.0, 1e-6)
+    expected = np.zeros(PREDICTORS)
+    for probability, sent in case.outcomes():
+        state = rounds_of.State(*(np.zeros(PREDICTORS) for _ in range(4)), np.array([1.0, 0.0, 0.0]))
+        state.weights[:] = case.alpha
+        uniforms = np.where(sent > 0, 0.0, 1.0)[None, :]
+        clients, shares = np.arange(6)[None, :], case.y[None, :]
+        out = np.zeros(1), np.zeros(1, dtype=np.int64)
+        nobody = stream("fedboost", "sampling", seed)
+        rounds_of.fedboost_rounds(
+            goal.problem, rules, state, np.ones(PREDICTORS), uniforms, nobody, False, clients, shares, *out
+        )
+        expected += probability * (case.alpha - state.weights) / rules.step
+    # the projection takes the mean off the gradient, which stays inside the simplex at so small a step
+    return _largest(expected - (case.exact - case.exact.mean()))
+
+
+# --- errata ------------------------------------------------------------------------------------------------------
+
+
+def rescaled_mirror_map(scale: float, rounds: int = 400, seed: int = 0) -> dict[str, float]:
+    """Theorem 2 with F multiplied by ``scale``: excess loss, printed bound, bound with the scaling put right.
+
+    F = scale |x|²/2 has σ = scale and r = scale (the largest divergence on the simplex is scale), and mirror descent
+    with F and step η is Euclidean descent with step η / scale. Nothing is sampled, so the bias term is zero.
+    """
+    case = Instance(seed)
+    federation = Federation.from_arrays(None, np.arange(6), clients=np.arange(6), client_weights=case.y)
+    ensemble = from_densities(case.h)
+    corners = objective(federation, ensemble, "squared")
+    # the gradient is linear in α, so its norm is largest at a corner of the simplex
+    g = max(np.linalg.norm(corners.gradient(corner)) for corner in np.eye(PREDICTORS))
+    sigma = radius = scale
+    least = _least_squared(case)
+
+    def excess(step: float) -> float:
+        run = fedboost(
+            federation, ensemble, rounds=rounds, step=step / scale, sampling="none", loss="squared", mirror="euclidean"
+        )
+        return float(run["average_loss"][-1] - (1.0 - case.y @ case.y) - least)
+
+    return {
+        "excess, printed step": excess(np.sqrt(sigma / (rounds * g**2 * radius))),
+        "printed bound": float(2 * np.sqrt(g**2 * sigma * radius / rounds)),
+        "excess, right step": excess(np.sqrt(sigma * radius / (rounds * g**2))),
+        "right bound": float(2 * np.sqrt(g**2 * radius / (sigma * rounds))),
+    }
+
+
+def _least_squared(case: Instance) -> float:
+    """min over the simplex of |Σ α_k h_k − y|², by the projection on the hull of the h_k."""
+    from fedrepro.kernels.sets import project_hull
+
+    nearest, _ = project_hull(case.y, case.h)
+    return 2 * euclidean_divergence(nearest, case.y)
+
+
+def bias_terms(alpha: np.ndarray, budget: float) -> dict[str, float]:
+    """Σ α²/γ (printed) and Σ α²(1/γ − 1) (put right) under eq. (8), and the 1/C that Corollary 1 puts for them."""
+    gamma = send_probabilities(alpha, "weighted", budget, np.ones(alpha.size))
+    sent = alpha > 0
+    printed = float((alpha[sent] ** 2 / gamma[sent]).sum())
+    return {"printed": printed, "right": printed - float((alpha**2).sum()), "1/C": 1.0 / budget}
+
+
+def entropy_divergence_near_a_corner(closeness: float, q: int = 10) -> float:
+    """B(uniform ‖ α') of the negative entropy for an α' near a corner: it has no bound (Property 3)."""
+    near = np.full(q, closeness / (q - 1))
+    near[0] = 1 - closeness
+    return float(bregman(np.full(q, 1.0 / q), near, "kl"))
+
+
+def sampled_client_weights(seed: int, clients: int = 6, per_round: int = 2) -> dict[str, float]:
+    """Largest exact bias of Σ_S w_j g_j against Σ (m_j/m) g_j over all choices of N clients."""
+    draws = stream("fedboost", "batch", seed)
+    sizes, gradients = draws.pareto(1.5, clients) + 1, draws.normal(size=(clients, 3))
+    exact = sizes @ gradients / sizes.sum()
+    choices = [list(chosen) for chosen in combinations(range(clients), per_round)]
+    printed = np.mean([sizes[s] @ gradients[s] / sizes[s].sum() for s in choices], axis=0)
+    unbiased = np.mean([clients / per_round * sizes[s] @ gradients[s] / sizes.sum() for s in choices], axis=0)
+    return {"printed": _largest(printed - exact), "p/N": _largest(unbiased - exact)}
+
+
+def domain_loss_bias(seed: int) -> dict[str, float]:
+    """AFLBoost's gradient by λ for the squared loss: E[L(α~)] − L(α), and Σ α²(1/γ − 1)‖h‖², which predicts it."""
+    case = Instance(seed)
+    loss = case.expect(lambda sent, tilde: ((tilde @ case.h - case.y) ** 2).sum())
+    exact = ((case.alpha @ case.h - case.y) ** 2).sum()
+    predicted = (case.alpha**2 * (1 / case.gamma - 1) * case.norms).sum()
+    return {"bias": float(loss - exact), "predicted": float(predicted)}
+
+
+def _largest(errors: np.ndarray) -> float:
+    return float(np.abs(errors).max())
+
+
+def domain_densities(federation: Federation) -> np.ndarray:
+    """The pooled distribution of each domain over the elements, one row per domain."""
+    elements = int(federation.y.max()) + 1
+    counts = np.zeros((federation.n_domains, elements))
+    np.add.at(counts, (federation.domains, federation.y), 1.0)
+    return counts / counts.sum(axis=1, keepdims=True)
+
+
+def printed_weights_on_random_domains(seed: int = 0) -> dict[str, float]:
+    """AFLBoost with the printed and with the right client weights on small random domains, and the radius."""
+    domains, shares = random_domains(seed, domains=3)
+    draws = stream("fedboost", "batch", seed)
+    sizes = np.maximum(50, (shares * 3000).astype(int))
+    elements = np.concatenate(
+        [draws.choice(domains.shape[1], size, p=row) for size, row in zip(sizes, domains, strict=True)]
+    )
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    federation = Federation.from_arrays(None, elements, clients=owner, domains=owner)
+    settings = {"rounds": 2000, "step": 0.1, "step_domains": 0.1, "sampling": "none"}
+    worst = {
+        f"worst domain, {label}": float(
+            aflboost(federation, unigrams(federation), weighting=weighting, **settings)["average_worst"][-1]
+        )
+        for label, weighting in (("printed weights", "printed"), ("λ_d m_j/m_d", "domains"))
+    }
+    return worst | {"information radius": information_radius(domain_densities(federation), "kl").radius}

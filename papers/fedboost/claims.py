@@ -1,0 +1,162 @@
+"""FedBoost's claims, each as a function from measured numbers to a verdict.
+
+The paper says neither which iterate its figures show (Figure 1 returns the average, a curve usually shows the last)
+nor after how many rounds, and the answer depends on both. A claim about a loss is therefore judged on both iterates at
+several horizons, and is *reproduced* only if it holds on all of them.
+"""
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+import numpy as np
+
+from fedrepro.claims import Verdict, combine, judge_bound, judge_equal, judge_identity, judge_less
+from fedrepro.study import Runs
+
+ITERATES = {"average": "average_loss", "last": "loss"}
+
+
+def at(runs: Runs, iterate: str, horizon: int) -> np.ndarray:
+    """Loss of an iterate after so many rounds, one value per seed."""
+    return runs.column(ITERATES[iterate])[:, list(runs.rounds).index(horizon)]
+
+
+def lower_at_each(lower: Runs, higher: Runs, horizons, names: tuple[str, str]) -> dict[str, Verdict]:
+    """For both iterates and each horizon: has `lower` the lower loss? One run without randomness serves all seeds."""
+    verdicts = {}
+    for iterate in ITERATES:
+        for horizon in horizons:
+            a, b = np.broadcast_arrays(at(lower, iterate, horizon), at(higher, iterate, horizon))
+            verdicts[f"{iterate} iterate, {horizon} rounds"] = judge_less(a, b, label=names[0], other=names[1])
+    return verdicts
+
+
+def decreases_steadily(runs: Runs, iterate: str, horizon: int, label: str) -> Verdict:
+    """Is the loss lower after each quarter of the rounds than after the one before?"""
+    rounds = np.asarray(runs.rounds)
+    quarters = [int(rounds[np.abs(rounds - horizon * part / 4).argmin()]) for part in range(5)]
+    pairs = pairwise(quarters)
+    return combine(
+        {
+            f"{label} from round {a} to {b}": judge_less(
+                at(runs, iterate, b), at(runs, iterate, a), label=f"round {b}", other=f"round {a}"
+            )
+            for a, b in pairs
+        }
+    )
+
+
+def weighted_beats_uniform_synthetic(weighted: Runs, uniform: Runs, horizons, main_horizon: int) -> Verdict:
+    """Weighted sampling has the lower loss, and both decrease steadily."""
+    verdicts = lower_at_each(weighted, uniform, horizons, ("weighted", "uniform"))
+    for iterate in ITERATES:
+        for name, runs in (("weighted", weighted), ("uniform", uniform)):
+            label = f"steady decrease of {name}, {iterate} iterate, to {main_horizon} rounds"
+            verdicts[label] = decreases_steadily(runs, iterate, main_horizon, name)
+    return combine(verdicts)
+
+
+def weighted_beats_uniform_all_budgets(runs: Runs, budgets, horizon: int) -> Verdict:
+    """Weighted sampling has the lower loss at every given budget."""
+    return combine(
+        {
+            f"{iterate} iterate, C = {budget}": judge_less(
+                at(runs.select(sampling="weighted", budget=budget), iterate, horizon),
+                at(runs.select(sampling="uniform", budget=budget), iterate, horizon),
+                label="weighted",
+                other="uniform",
+            )
+            for iterate in ITERATES
+            for budget in budgets
+        }
+    )
+
+
+def budget_is_enough(runs: Runs, unsampled: Runs, budget: int, horizon: int, tolerance: float) -> Verdict:
+    """At this budget both sampling rules have the loss of the unsampled version."""
+    verdicts = {}
+    for iterate in ITERATES:
+        for sampling in ("uniform", "weighted"):
+            sampled = at(runs.select(sampling=sampling, budget=budget), iterate, horizon)
+            whole = np.broadcast_to(at(unsampled, iterate, horizon), sampled.shape)
+            verdict = judge_equal(sampled, whole, tolerance, label=sampling, other="unsampled")
+            verdicts[f"{sampling}, {iterate} iterate"] = verdict
+    return combine(verdicts)
+
+
+def cost_is_independent_of_q(runs: Runs, budget: float, tolerance: Mapping[str, float]) -> Verdict:
+    """The expected cost of a round is at most C whatever q is, and so is what was sent on average."""
+    verdicts = {}
+    for run_settings in ((r.settings["elements"], r.settings["sampling"]) for r in runs):
+        q, sampling = run_settings
+        chosen = runs.select(elements=q, sampling=sampling)
+        expected = judge_bound(chosen.column("expected_cost"), budget, tolerance["expected"], label="expected cost")
+        sent = judge_bound(chosen.final("mean_cost"), budget, tolerance["sent"] * budget, label="mean cost sent")
+        verdicts[f"q = {q}, {sampling}"] = combine({"in expectation": expected, "as sent": sent})
+    return combine(verdicts)
+
+
+def loss_falls_with_budget(runs: Runs, budgets, horizon: int) -> Verdict:
+    """From each budget to the next larger one the excess loss falls."""
+    return combine(
+        {
+            f"{sampling}, {iterate} iterate, C = {small} to {large}": judge_less(
+                at(runs.select(sampling=sampling, budget=large), iterate, horizon),
+                at(runs.select(sampling=sampling, budget=small), iterate, horizon),
+                label=f"C = {large}",
+                other=f"C = {small}",
+            )
+            for sampling in ("uniform", "weighted")
+            for iterate in ITERATES
+            for small, large in pairwise(budgets)
+        }
+    )
+
+
+def never_above_zero(random_instances: Mapping[str, list[float]], tolerance: float, label: str) -> dict[str, Verdict]:
+    """For each divergence: left side less right side is at most zero on every random instance."""
+    return {
+        f"{divergence}, random instances": judge_bound(excess, 0.0, tolerance, label=label)
+        for divergence, excess in random_instances.items()
+    }
+
+
+def lemma_1(random_instances: Mapping[str, list[float]], on_clients: float | None, tolerance: float) -> Verdict:
+    """No density that an outside minimiser finds beats the mixture; on the corpus the optimality gap is zero."""
+    verdicts = never_above_zero(random_instances, tolerance, "advantage of another density")
+    if on_clients is not None:
+        verdicts["kl, Shakespeare's roles"] = judge_identity([on_clients], 0.0, tolerance, label="optimality gap")
+    return combine(verdicts)
+
+
+def lemma_3(random_instances: Mapping[str, list[float]], tolerance: float) -> Verdict:
+    """The left side never exceeds the right side."""
+    return combine(never_above_zero(random_instances, tolerance, "left side − right side"))
+
+
+def theorem_1(
+    random_instances: Mapping[str, list[float]], equalities: Mapping[str, tuple[float, float]], tolerance: float
+) -> Verdict:
+    """The least worst divergence never exceeds R + ε, and equals R where the estimates are exact."""
+    verdicts = never_above_zero(random_instances, tolerance, "least worst divergence − (R + ε)")
+    for name, (worst, radius) in equalities.items():
+        verdicts[f"equality on {name}"] = judge_identity([worst], radius, tolerance, label="least worst divergence")
+    return combine(verdicts)
+
+
+def unbiased(exact: list[float], sampled: Mapping[str, float], tolerance: Mapping[str, float], label: str) -> Verdict:
+    """The exact bias is zero up to rounding, and the sampled one within so many standard errors."""
+    verdicts = {"all outcomes of small draws": judge_identity(exact, 0.0, tolerance["exact"], label=label)}
+    for name, errors in sampled.items():
+        verdicts[name] = judge_identity([errors], 0.0, tolerance["standard_errors"], label=f"{label} / standard error")
+    return combine(verdicts)
+
+
+def corrected_gradient_unbiased(formula: list[float], compiled: list[float], tolerance: Mapping[str, float]) -> Verdict:
+    """The corrected gradient, as a formula and as compiled, is unbiased over all outcomes of small draws."""
+    return combine(
+        {
+            "the formula": judge_identity(formula, 0.0, tolerance["exact"], label="bias"),
+            "the compiled rounds": judge_identity(compiled, 0.0, tolerance["compiled"], label="bias"),
+        }
+    )

@@ -1,0 +1,33 @@
+"""The stopwatch and the projection benchmark: what they report is what they measured."""
+
+import time
+
+import pytest
+
+from fedrepro.bench.harness import ratio, row
+from fedrepro.bench.projection import projection_rows
+
+
+def test_ratio_of_known_times():
+    measured = ratio(lambda: time.sleep(0.002), lambda: time.sleep(0.01), repeats=5)
+    assert measured.ours_seconds >= 0.002
+    assert measured.peer_seconds >= 0.01
+    assert measured.ratio == pytest.approx(measured.peer_seconds / measured.ours_seconds)
+    assert 1.5 < measured.ratio < 6.0
+    assert measured.spread[0] <= measured.spread[1]
+    line = row("group", "case", measured, target=4.0, peer_name="peer")
+    assert (line.ratio, line.target, line.peer_name) == (measured.ratio, 4.0, "peer")
+
+
+def test_too_few_repeats():
+    with pytest.raises(ValueError, match="at least 3"):
+        ratio(int, int, repeats=2)
+
+
+def test_projection_rows_cover_kinds_and_sizes():
+    rows = projection_rows(sizes=(10, 100), repeats=3)
+    assert [line.case for line in rows] == [
+        f"{kind}, n = {size}" for size in (10, 100) for kind in ("gaussian", "near-simplex", "sorted")
+    ]
+    assert all(line.ours_seconds > 0 and line.peer_seconds > 0 for line in rows)
+    assert [line.target for line in rows] == [None, None, None, 6.0, None, None]

@@ -1,0 +1,192 @@
+"""Slow, obvious twins of the kernels: written to be read, not to be fast. They check nothing."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+
+
+def project_simplex_exactly(v, total=1):
+    """The projection in rational arithmetic, rounded once at the end."""
+    exact = [Fraction(float(x)) for x in v]
+    total = Fraction(total)
+    running = Fraction(0)
+    for count, x in enumerate(sorted(exact, reverse=True), start=1):
+        running += x
+        if x - (running - total) / count > 0:
+            threshold = (running - total) / count
+    return np.array([float(max(x - threshold, 0)) for x in exact])
+
+
+def _bisect(function, low, high):
+    """Where a falling function crosses zero, to the last bit."""
+    for _ in range(2000):
+        middle = low + (high - low) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if function(middle) > 0 else (low, middle)
+    return low
+
+
+def project_simplex(v, total=1.0):
+    threshold = _bisect(lambda t: np.maximum(v - t, 0).sum() - total, v.max() - total, v.max())
+    return np.maximum(v - threshold, 0)
+
+
+def project_lower_bounded_simplex(v, lower, total=1.0):
+    reach = np.abs(v).max() + np.abs(lower).max() * v.size + total
+    threshold = _bisect(lambda t: np.maximum(v - t, lower).sum() - total, -2 * reach, 2 * reach)
+    return np.maximum(v - threshold, lower)
+
+
+def project_capped_simplex(v, cap, total=1.0):
+    threshold = _bisect(lambda t: np.clip(v - t, 0, cap).sum() - total, v.min() - total, v.max())
+    return np.clip(v - threshold, 0, cap)
+
+
+def kl_project_simplex(v, total=1.0):
+    return v * total / v.sum()
+
+
+def kl_project_capped_simplex(v, cap, total=1.0):
+    log_scale = _bisect(lambda s: total - np.minimum(cap, np.exp(s) * v).sum(), -700.0, 700.0)
+    return np.minimum(cap, np.exp(log_scale) * v)
+
+
+def kl_project_lower_bounded_simplex(v, lower, total=1.0):
+    log_scale = _bisect(lambda s: total - np.maximum(lower, np.exp(s) * v).sum(), -700.0, 700.0)
+    return np.maximum(lower, np.exp(log_scale) * v)
+
+
+def project_ball(v, centre, radius):
+    distance = math.dist(v, centre)
+    return v.copy() if distance <= radius else centre + (v - centre) * radius / distance
+
+
+def project_hull(v, points, rounds=20_000):
+    """Frank-Wolfe with pairwise steps over the barycentric weights; it converges linearly on a polytope."""
+    weights = np.zeros(len(points))
+    weights[0] = 1.0
+    for _ in range(rounds):
+        x = weights @ points
+        slopes = points @ (x - v)
+        towards = int(np.argmin(slopes))
+        away = max((k for k in range(len(points)) if weights[k] > 0), key=lambda k: slopes[k])
+        direction = points[towards] - points[away]
+        if slopes[away] - slopes[towards] <= 1e-15:
+            break
+        step = min(weights[away], (slopes[away] - slopes[towards]) / (direction @ direction))
+        weights[towards] += step
+        weights[away] = 0.0 if step == weights[away] else weights[away] - step
+    return weights @ points
+
+
+def softmax_from_log(log_weights):
+    scaled = [math.exp(x - max(log_weights)) for x in log_weights]
+    return np.array(scaled) / math.fsum(scaled)
+
+
+def entropy_divergence(x, y):
+    return math.fsum((a * (math.log(a) - math.log(b)) if a > 0 else 0.0) - a + b for a, b in zip(x, y, strict=True))
+
+
+def euclidean_divergence(x, y):
+    return math.fsum((a - b) ** 2 for a, b in zip(x, y, strict=True)) / 2
+
+
+def uniform_probabilities(q, budget, costs):
+    return np.array([min(1.0, budget / sum(costs))] * q)
+
+
+def weighted_probabilities(weights, budget, costs):
+    return np.array([min(1.0, budget * a / c) for a, c in zip(weights, costs, strict=True)])
+
+
+def filled_probabilities(weights, budget, costs):
+    def probabilities(log_scale):
+        return np.minimum(1.0, np.exp(log_scale) * weights / costs)
+
+    if costs[weights > 0].sum() <= budget:
+        return (weights > 0).astype(float)
+    return probabilities(_bisect(lambda s: budget - costs @ probabilities(s), -700.0, 700.0))
+
+
+def bernoulli_mask(probabilities, uniforms):
+    return np.array([u < p for p, u in zip(probabilities, uniforms, strict=True)], dtype=bool)
+
+
+def sample_without_replacement(uniforms, n):
+    left = list(range(len(uniforms)))
+    drawn = []
+    for i in range(n):
+        j = min(int(uniforms[i] * len(left)), len(left) - 1)
+        drawn.append(left[j])
+        left[j] = left[0]  # the first of those left takes the place of the drawn one
+        left.pop(0)
+    return np.array(drawn, dtype=int)
+
+
+def sample_weighted(weights, uniforms):
+    drawn = []
+    for u in uniforms:
+        reached, index = 0.0, -1
+        while reached <= u * sum(weights):
+            index += 1
+            reached += weights[index]
+        drawn.append(index)
+    return np.array(drawn, dtype=int)
+
+
+def sample_weighted_without_replacement(weights, uniforms, n):
+    times = {k: -math.log1p(-u) / w for k, (w, u) in enumerate(zip(weights, uniforms, strict=True)) if w > 0}
+    return np.array(sorted(times, key=times.get)[:n], dtype=int)
+
+
+def mixture(predictions, alpha):
+    return [math.fsum(p * a for p, a in zip(row, alpha, strict=True)) for row in predictions]
+
+
+def mixture_log_loss(predictions, alpha, row_weights):
+    rows = zip(row_weights, mixture(predictions, alpha), strict=True)
+    return math.fsum(0.0 if w == 0 else math.inf if m <= 0 else -w * math.log(m) for w, m in rows)
+
+
+def mixture_squared_loss(predictions, alpha, targets, row_weights):
+    rows = zip(row_weights, mixture(predictions, alpha), targets, strict=True)
+    return math.fsum(w * (m - y) ** 2 for w, m, y in rows)
+
+
+def mixture_log_gradient(predictions, alpha, row_weights):
+    mix = mixture(predictions, alpha)
+    return np.array(
+        [
+            -math.fsum(w * row[k] / m for w, row, m in zip(row_weights, predictions, mix, strict=True) if w > 0)
+            for k in range(len(alpha))
+        ]
+    )
+
+
+def mixture_squared_gradient(predictions, alpha, targets, row_weights):
+    rows = list(zip(row_weights, predictions, mixture(predictions, alpha), targets, strict=True))
+    return np.array([math.fsum(2 * w * (m - y) * row[k] for w, row, m, y in rows) for k in range(len(alpha))])
+
+
+def log_loss_by_client(predictions, alpha, offsets):
+    mix = mixture(predictions, alpha)
+    parts = [mix[a:b] for a, b in itertools.pairwise(offsets)]
+    return np.array([-math.fsum(math.log(m) for m in part) / len(part) for part in parts])
+
+
+def squared_loss_by_client(predictions, alpha, targets, offsets):
+    errors = [(m - y) ** 2 for m, y in zip(mixture(predictions, alpha), targets, strict=True)]
+    return np.array([np.mean(errors[a:b]) for a, b in itertools.pairwise(offsets)])
+
+
+def dense_rows(indptr, indices, values, elements):
+    """A CSR matrix as a table; entries that name an element twice add up."""
+    table = np.zeros((len(indptr) - 1, elements))
+    for row in range(len(indptr) - 1):
+        for i in range(indptr[row], indptr[row + 1]):
+            table[row, indices[i]] += values[i]
+    return table

@@ -1,0 +1,96 @@
+import json
+import re
+import sys
+
+import nbformat
+import pytest
+from papermill.exceptions import PapermillExecutionError
+
+from fedrepro import UserError, notebooks
+from fedrepro.paper import declaration, resolve
+
+from_elsewhere = re.compile(r"""(?:src|href)\s*=\s*["']\s*(?:https?:)?//""")
+
+
+@pytest.fixture
+def quick(tiny):
+    return resolve(declaration("tiny"), "quick", {})
+
+
+def test_a_notebook_runs_end_to_end(tiny, quick, tmp_path):
+    progress = tmp_path / "progress.jsonl"
+    folder = notebooks.execute("tiny", "quick", quick | {"seeds": 6}, tmp_path / "out", 1, progress)
+    written = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert written == {
+        "tiny.ipynb", "tiny.html", "results.json", "figures/figure-1.png", "figures/figure-1.svg", "tables/table-1.csv",
+    }  # fmt: skip
+    results = json.loads((folder / "results.json").read_text())
+    assert results["parameters"]["seeds"] == 6
+    assert {claim["verdict"] for claim in results["claims"].values()} == {"reproduced"}
+    assert not from_elsewhere.search((folder / "tiny.html").read_text())
+    assert "data:image/png" in (folder / "tiny.html").read_text()
+    assert json.loads(progress.read_text().splitlines()[-1])["done"] == 6
+
+
+def test_the_kernel_is_this_interpreter_whatever_is_registered(tiny, quick, tmp_path, monkeypatch):
+    registered = tmp_path / "jupyter" / "kernels" / "python3"
+    registered.mkdir(parents=True)
+    spec = {"argv": ["/bin/false"], "display_name": "someone else's", "language": "python"}
+    (registered / "kernel.json").write_text(json.dumps(spec))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
+    tiny.set_cells(["import sys\nprint(sys.executable)"])
+    notebooks.execute("tiny", "quick", quick, tmp_path / "out", 1)
+    run = nbformat.read(tmp_path / "out" / "tiny" / "tiny.ipynb", as_version=4)
+    assert run.cells[-1].outputs[0].text.strip() == sys.executable
+
+
+@pytest.mark.parametrize("kind", ["UserError", "DataUnavailable"])
+def test_a_users_mistake_in_a_notebook_is_its_sentence(tiny, quick, tmp_path, kind):
+    tiny.set_cells([f"import fedrepro\nraise fedrepro.{kind}('The cup is empty: fill it.')"])
+    old = tmp_path / "out" / "tiny" / "results.json"
+    old.parent.mkdir(parents=True)
+    old.write_text("{}")
+    with pytest.raises(UserError, match=r"^The cup is empty: fill it\.$"):
+        notebooks.execute("tiny", "quick", quick, tmp_path / "out", 1)
+    assert not old.exists(), "the results of an earlier run pass for those of a failed one"
+    assert (old.parent / "tiny.ipynb").exists()
+
+
+def test_another_error_in_a_notebook_stays_one(tiny, quick, tmp_path):
+    tiny.set_cells(["1 / 0"])
+    with pytest.raises(PapermillExecutionError, match="ZeroDivisionError"):
+        notebooks.execute("tiny", "quick", quick, tmp_path / "out", 1)
+
+
+def test_refreshing_keeps_outputs_and_nothing_of_the_machine(tiny, tmp_path):
+    notebooks.refresh("tiny", 1)
+    first = (tiny.folder / "tiny.ipynb").read_bytes()
+    notebook = nbformat.reads(first.decode(), as_version=4)
+    assert notebook.metadata["fedrepro"] == {"data": {}}
+    assert "papermill" not in json.dumps([notebook.metadata, *(cell.metadata for cell in notebook.cells)])
+    assert "2 reproduced" in notebook.cells[-1].outputs[0].data["text/plain"]
+    outputs = json.dumps([cell.get("outputs", []) for cell in notebook.cells])
+    assert str(tmp_path) not in outputs
+    assert "0x" not in re.sub(r'"image/png": "[^"]*"', "", outputs)
+    assert [cell.metadata.get("tags") for cell in notebook.cells].count(["parameters"]) == 1
+    notebooks.refresh("tiny", 1)
+    assert (tiny.folder / "tiny.ipynb").read_bytes() == first
+
+
+def test_a_reference_is_a_full_run(tiny, quick, tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="holds no results"):
+        notebooks.reference("tiny", tmp_path / "out")
+    notebooks.execute("tiny", "quick", quick, tmp_path / "out", 1)
+    with pytest.raises(UserError, match="not a run of the full profile"):
+        notebooks.reference("tiny", tmp_path / "out")
+    results = tmp_path / "out" / "tiny" / "results.json"
+    content = json.loads(results.read_text())
+    results.write_text(json.dumps(content | {"profile": "full"}))
+    with pytest.raises(UserError, match="not a run of the full profile"):
+        notebooks.reference("tiny", tmp_path / "out")
+    full = resolve(declaration("tiny"), "full", {})
+    results.write_text(json.dumps(content | {"profile": "full", "parameters": full}))
+    kept = notebooks.reference("tiny", tmp_path / "out")
+    assert {path.relative_to(kept).as_posix() for path in kept.rglob("*") if path.is_file()} == {
+        "results.json", "figures/figure-1.png", "tables/table-1.csv",
+    }  # fmt: skip

@@ -1,0 +1,381 @@
+import json
+import math
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedrepro import DataUnavailable, Paper, UserError, claims, plotting
+from fedrepro.data import Found
+from fedrepro.paper import check, declaration, keys, parameters_cell, resolve, results
+
+
+def draw(heights=(1.0, 0.5, 0.25, 0.125)):
+    plotting.style()
+    fig, ax = plotting.subplots()
+    plotting.curve(ax, np.arange(len(heights)), np.array([heights, heights]), label="fast")
+    ax.legend()
+    return fig
+
+
+def produce_everything(values) -> Paper:
+    paper = Paper("tiny", parameters=values)
+    runs = paper.run("figure-1")
+    paper.figure("figure-1", draw(), data={"rounds": runs.rounds, "fast": runs.column("loss").mean(axis=0)})
+    paper.table("table-1", pd.DataFrame({"method": ["fast", "slow"], "loss": [1 / 3, math.nan]}))
+    paper.claim("loss-falls", claims.judge_less(np.zeros(5), np.ones(5)))
+    paper.claim("ends-at-an-eighth", claims.judge_identity(0.125, 1 / 8, paper.tolerance("ends-at-an-eighth")["ratio"]))
+    paper.erratum("halving", measured={"printed": np.float64(0.3), "correct": 0.5})
+    return paper
+
+
+# --- the declaration
+
+
+def test_the_tiny_paper_is_found(tiny):
+    assert keys() == ["tiny"]
+    assert declaration("tiny").claims["ends-at-an-eighth"].tolerance == {"ratio": 1e-9}
+
+
+def test_an_unknown_paper_is_named_with_a_suggestion(tiny):
+    with pytest.raises(UserError, match=r"no paper 'tinny' \(did you mean 'tiny'\?\): choose from tiny\."):
+        declaration("tinny")
+
+
+@pytest.mark.parametrize("key", ["", "..", "../papers/tiny", "."])
+def test_a_path_is_not_a_key(tiny, key):
+    with pytest.raises(UserError, match="There is no paper"):
+        declaration(key)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place"),
+    [
+        ('kind = "comparison"', 'kind = "hunch"', r"claims\.loss-falls\.kind"),
+        ('kind = "comparison"', "", r"claims\.loss-falls\.kind: Field required"),
+        ("year = 2020", 'year = "2020"', r"paper\.year"),
+        ('figures = ["figure-1"]', 'figures = ["figure-9"]', r"claims\.loss-falls\.figures: 'figure-9'"),
+        ('where = "Section 2"', 'wher = "Section 2"', r"errata\.halving\.where.* more"),
+        ("[profiles.full]\nseeds = 20", "[profiles.full]", r"profiles\.full\.seeds has no value"),
+        ("[profiles.full]\nseeds = 20", "[profiles.full]\nseeds = 2", r"profiles\.full: Parameter 'seeds'"),
+        ("[profiles.full]", "[profiles.full]\nother = 1", r"profiles\.full\.other is not a parameter"),
+        ("[profiles.full]", "[profiles.huge]", r"profiles\.huge"),
+        ("[tables.table-1]", "[tables.figure-1]", "is both a figure and a table|neither a figure nor"),
+        ("[parameters.seeds]", "[parameters.profile]", "'profile' cannot be the name"),
+        ('help = "Whether seeds differ."', 'help = "x"\nminimum = 1', r"parameters\.noisy: minimum and maximum"),
+        ('choices = ["slow", "fast"]', 'choices = ["slow", 3]', r"parameters\.method"),
+        ('key = "tiny"', 'key = "other"', r"paper\.key is 'other'"),
+        ("[paper]", "[paper", "is not TOML"),
+    ],
+)
+def test_mistakes_in_the_toml_name_their_place(tiny, old, new, place):
+    tiny.edit("paper.toml", old, new)
+    with pytest.raises(UserError, match=rf"papers/tiny/paper\.toml.*({place})"):
+        declaration("tiny")
+
+
+# --- parameters
+
+
+def test_profiles_and_overrides(tiny):
+    declared = declaration("tiny")
+    assert resolve(declared, "full", {}) == {"seeds": 20, "rate": 0.5, "method": "fast", "noisy": True}
+    given = resolve(declared, "quick", {"seeds": "7", "rate": "2", "method": "slow", "noisy": "False"})
+    assert given == {"seeds": 7, "rate": 2.0, "method": "slow", "noisy": False}
+    assert isinstance(given["rate"], float)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("sedes", "7", r"no parameter 'sedes' \(did you mean 'seeds'\?\): choose from seeds, rate, method, noisy"),
+        ("seeds", "7.5", "'seeds' must be a whole number, and '7.5' is not"),
+        ("seeds", "4", "at least 5"),
+        ("seeds", "51", "at most 50"),
+        ("rate", "nan", "must be a number"),
+        ("rate", "inf", "must be a number"),
+        ("rate", "quick", "must be a number, and 'quick' is not"),
+        ("method", "faster", "must be one of 'slow', 'fast'"),
+        ("noisy", "1", "true or false"),
+    ],
+)
+def test_wrong_overrides_are_refused(tiny, name, text, message):
+    with pytest.raises(UserError, match=message):
+        resolve(declaration("tiny"), "quick", {name: text})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seeds": True}, "whole number"),
+        ({"seeds": 5.0}, "whole number"),
+        ({"seeds": "5"}, "whole number"),
+        ({"noisy": 1}, "true or false"),
+        ({"profile": "medium"}, "no profile 'medium': choose quick or full"),
+    ],
+)
+def test_wrong_values_in_the_notebook_are_refused(tiny, quick_values, change, message):
+    with pytest.raises(UserError, match=message):
+        Paper("tiny", parameters=quick_values | change)
+
+
+def test_a_missing_parameter_is_named(tiny, quick_values):
+    del quick_values["method"]
+    with pytest.raises(UserError, match="'method' is missing"):
+        Paper("tiny", parameters=quick_values)
+
+
+def test_a_whole_number_serves_where_a_number_is_asked(tiny, quick_values):
+    parameters = Paper("tiny", parameters=quick_values | {"rate": 1}).parameters
+    assert parameters.rate == 1.0
+    assert isinstance(parameters.rate, float)
+
+
+def test_the_parameters_cell_is_the_quick_profile(tiny):
+    assert parameters_cell("tiny") == 'profile = "quick"\nseeds = 5\nrate = 0.5\nmethod = "fast"\nnoisy = True'
+    check("tiny")
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("paper.toml", "[profiles.quick]\nseeds = 5", "[profiles.quick]\nseeds = 6", "is not the quick profile"),
+        ("tiny.ipynb", '"parameters"\n    ]', '"other"\n    ]', "exactly one cell tagged 'parameters', and has 0"),
+        ("experiments.py", "DATA = ()", 'DATA = ("mnist",)', r"experiments.DATA is \['mnist'\]"),
+    ],
+)
+def test_a_notebook_that_disagrees_with_the_toml_is_found(tiny, file, old, new, message):
+    tiny.edit(file, old, new)
+    with pytest.raises(UserError, match=message):
+        check("tiny")
+
+
+# --- recording
+
+
+def test_results_hold_what_the_contract_says(tiny, quick_values, tmp_path):
+    summary = produce_everything(quick_values).close()
+    written = json.loads((tmp_path / "output" / "results.json").read_text())
+    assert set(written) == {
+        "paper", "profile", "parameters", "seeds", "figures", "tables", "claims", "errata", "choices", "provenance",
+    }  # fmt: skip
+    assert (written["paper"], written["profile"], written["seeds"]) == ("tiny", "quick", [0, 1, 2, 3, 4])
+    assert written["parameters"] == {"seeds": 5, "rate": 0.5, "method": "fast", "noisy": True}
+    figure = written["figures"]["figure-1"]
+    assert figure["files"] == ["figures/figure-1.png", "figures/figure-1.svg"]
+    assert all((tmp_path / "output" / file).stat().st_size > 1000 for file in figure["files"])
+    assert figure["data"]["fast"] == pytest.approx([1.02, 0.51, 0.255, 0.1275])
+    assert figure["published"] == {"final": 0.125, "rounds": [0, 3]}
+    assert figure["seeds"] == [0, 1, 2, 3, 4]
+    table = written["tables"]["table-1"]
+    assert (table["columns"], table["rows"]) == (["method", "loss"], [["fast", 1 / 3], ["slow", None]])
+    claim = written["claims"]["loss-falls"]
+    assert claim["verdict"] == "reproduced"
+    assert {"text", "verdict", "measured", "why"} <= set(claim)
+    assert written["errata"][0]["measured"] == {"printed": 0.3, "correct": 0.5}
+    assert written["choices"][0]["measured"] is None
+    assert {"commit", "versions", "seconds", "data", "source"} == set(written["provenance"])
+    assert summary.counts["reproduced"] == 2
+
+
+def test_data_variants_stand_under_the_figure_and_in_the_provenance(tiny, quick_values, tmp_path, monkeypatch):
+    found = Found("documents", "documents:wikitext-2", "ab12", "cache", "somewhere")
+    monkeypatch.setattr("fedrepro.study.study.find", lambda name: found)
+    monkeypatch.setattr("fedrepro.data.find", lambda name: found)
+    tiny.edit("paper.toml", "[parameters.seeds]", "[data.documents]\nnote = 'x'\n[parameters.seeds]")
+    tiny.edit("experiments.py", "seeds=range(parameters.seeds))}", "seeds=range(5), data=['documents'])}")
+    produce_everything(quick_values).close()
+    written = json.loads((tmp_path / "output" / "results.json").read_text())
+    assert written["figures"]["figure-1"]["data_sets"] == {"documents": "documents:wikitext-2"}
+    assert written["provenance"]["data"] == {
+        "documents": {"variant": "documents:wikitext-2", "digest": "ab12", "source": "cache"}
+    }
+
+
+def test_data_that_cannot_be_had_is_noted(monkeypatch):
+    def nothing(name):
+        raise DataUnavailable("It cannot be had.")
+
+    monkeypatch.setattr("fedrepro.data.find", nothing)
+    record = results.data_record("mnist")
+    assert record == {"variant": None, "digest": None, "source": None, "unavailable": "It cannot be had."}
+
+
+def test_two_runs_write_the_same_bytes(tiny, quick_values, tmp_path, monkeypatch):
+    contents = []
+    for run in ("one", "two"):
+        monkeypatch.setenv("FEDREPRO_OUTPUT", str(tmp_path / run))
+        produce_everything(quick_values).close()
+        files = {path.relative_to(tmp_path / run): path.read_bytes() for path in (tmp_path / run).rglob("*.*")}
+        recorded = json.loads(files.pop(next(path for path in files if path.name == "results.json")))
+        del recorded["provenance"]
+        contents.append((files, results.to_json(recorded)))
+    assert len(contents[0][0]) == 3
+    assert contents[0] == contents[1]
+
+
+def test_closing_early_names_everything_that_is_missing(tiny, quick_values, tmp_path):
+    paper = Paper("tiny", parameters=quick_values)
+    with pytest.raises(UserError) as caught:
+        paper.close()
+    for missing in ("figure figure-1", "table table-1", "claim loss-falls", "claim ends-at-an-eighth", "erratum halv"):
+        assert missing in str(caught.value)
+    assert not (tmp_path / "output" / "results.json").exists()
+
+
+def test_what_cannot_be_tested_is_recorded_with_its_reason(tiny, quick_values, tmp_path):
+    paper = produce_everything(quick_values)
+    paper.not_testable("figure-1", "the data cannot be had")
+    paper.not_testable("table-1", "nor here")
+    shown = paper.not_testable("loss-falls", "the data cannot be had")
+    paper.close()
+    written = json.loads((tmp_path / "output" / "results.json").read_text())
+    assert written["figures"]["figure-1"]["not_testable"] == "the data cannot be had"
+    assert written["tables"]["table-1"]["not_testable"] == "nor here"
+    assert written["claims"]["loss-falls"]["verdict"] == "not-testable"
+    assert "not-testable" in repr(shown)
+    # The picture of the earlier call is no part of the result any more.
+    assert list((tmp_path / "output" / "figures").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda paper: paper.figure("figure-2", None, data={}),
+        lambda paper: paper.table("tabel-1", None),
+        lambda paper: paper.claim("loss-fall", claims.not_testable("no.")),
+        lambda paper: paper.not_testable("figure-2", "no"),
+        lambda paper: paper.erratum("halvin", measured={}),
+        lambda paper: paper.choice("round", measured={}),
+        lambda paper: paper.run("figure-2"),
+        lambda paper: paper.published("figure-2"),
+        lambda paper: paper.tolerance("loss-fall"),
+    ],
+)
+def test_unknown_ids_are_refused_with_a_suggestion(tiny, quick_values, call):
+    with pytest.raises(UserError, match=r"Paper tiny has no .* \(did you mean '.*'\?\): choose from"):
+        call(Paper("tiny", parameters=quick_values))
+
+
+def test_a_claim_takes_a_verdict(tiny, quick_values):
+    with pytest.raises(TypeError, match="takes a Verdict"):
+        Paper("tiny", parameters=quick_values).claim("loss-falls", True)
+
+
+def test_measured_numbers_are_finite(tiny, quick_values):
+    with pytest.raises(ValueError, match=r"erratum halving\.printed is nan"):
+        Paper("tiny", parameters=quick_values).erratum("halving", measured={"printed": math.nan})
+
+
+def test_a_gap_in_a_curve_is_null(tiny, quick_values):
+    assert results.plain({"y": np.array([1.0, np.nan, np.inf])}, "x", gaps=True) == {"y": [1.0, None, None]}
+
+
+def test_figures_are_closed(tiny, quick_values):
+    before = plt.get_fignums()
+    Paper("tiny", parameters=quick_values).figure("figure-1", draw(), data={})
+    assert plt.get_fignums() == before
+
+
+def test_displays_are_rounded_escaped_and_marked_quick(tiny, quick_values):
+    paper = Paper("tiny", parameters=quick_values)
+    claim = paper.claim("loss-falls", claims.Verdict("partly", {}, "a < b by 1/3."))
+    assert "a &lt; b" in claim._repr_html_()
+    assert "quick profile" in repr(claim)
+    table = paper.table("table-1", pd.DataFrame({"loss": [1 / 3]}))
+    assert "0.3333" in repr(table)
+    assert "0.33333" not in repr(table) + table._repr_html_()
+    assert "0.3333" in repr(paper.erratum("halving", measured={"printed": 1 / 3}))
+    full = Paper("tiny", parameters=quick_values | {"profile": "full"})
+    assert "quick" not in repr(full.claim("loss-falls", claims.not_testable("no.")))
+
+
+def test_a_named_index_becomes_columns(tiny, quick_values, tmp_path):
+    paper = Paper("tiny", parameters=quick_values)
+    paper.table("table-1", pd.DataFrame({"loss": [0.5]}, index=pd.Index(["fast"], name="method")))
+    assert (tmp_path / "output" / "tables" / "table-1.csv").read_text() == "method,loss\nfast,0.5\n"
+
+
+def test_without_an_output_folder_results_go_to_a_temporary_one(tiny, quick_values, monkeypatch, tmp_path):
+    monkeypatch.delenv("FEDREPRO_OUTPUT")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    produce_everything(quick_values).close()
+    assert len(list(tmp_path.glob("fedrepro-tiny-*/results.json"))) == 1
+
+
+# --- the hash of the source
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "changes"),
+    [
+        ("experiments.py", "rounds = np.arange(4)", "rounds = np.arange(5)", True),
+        ("experiments.py", "rounds = np.arange(4)", "rounds = np.arange(4)  # four", False),
+        ("paper.toml", "ratio = 1e-9", "ratio = 1e-3", True),
+        ("paper.toml", "[errata.halving]", "# a comment\n[errata.halving]", False),
+        ("tiny.ipynb", "four rounds", "five rounds", True),
+        ("tiny.ipynb", "# A tiny paper", "# A small paper", False),
+    ],
+)
+def test_the_source_hash_follows_what_matters(tiny, file, old, new, changes):
+    before = results.source_hash("tiny")
+    tiny.edit(file, old, new)
+    assert (results.source_hash("tiny") != before) is changes
+
+
+def test_the_source_hash_covers_what_the_notebook_imports(tiny):
+    with_claims = results.source_hash("tiny")
+    tiny.edit("tiny.ipynb", "import Paper, claims, plotting", "import Paper, plotting")
+    assert results.source_hash("tiny") != with_claims
+
+
+# --- writing
+
+
+def test_a_full_disk_is_one_sentence(tmp_path):
+    import errno
+
+    with pytest.raises(UserError, match="disk is full"), results.explained(tmp_path / "x"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "results.json"
+    results.write(path, b"old")
+
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("os.replace", refuse)
+    with pytest.raises(UserError, match="cannot be written"):
+        results.write(path, b"new")
+    assert [(entry.name, entry.read_bytes()) for entry in tmp_path.iterdir()] == [("results.json", b"old")]
+
+
+# --- plotting
+
+
+def test_methods_that_are_compared_look_different():
+    for group in (("none", "uniform", "weighted", "water-filled"), ("fedavg", "fedsgd", "afl", "scaffold")):
+        looks = [plotting.look(method) for method in group]
+        for part in zip(*looks, strict=True):
+            assert len(set(part)) == len(group)
+
+
+def test_a_curve_shows_mean_and_interval():
+    _, ax = plotting.subplots()
+    values = np.array([[1.0, 2.0], [3.0, 2.0], [2.0, 2.0]])
+    line = plotting.curve(ax, [0, 1], values, label="fast")
+    assert line.get_ydata() == pytest.approx([2.0, 2.0])
+    expected = claims.interval(values[:, 0])
+    extent = ax.collections[0].get_paths()[0].get_extents()
+    assert (extent.y0, extent.y1) == pytest.approx((expected.low, expected.high))
+    plt.close("all")
+
+
+def test_a_curve_of_another_length_is_refused():
+    _, ax = plotting.subplots()
+    with pytest.raises(ValueError, match="2 values for 3 positions"):
+        plotting.curve(ax, [0, 1, 2], np.ones((5, 2)), label="fast")
+    plt.close("all")

@@ -1,0 +1,76 @@
+"""Trials for the tests of studies, and the program that the kill test starts and kills."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_info
+
+from fedrepro.errors import DataUnavailable
+from fedrepro.streams import stream
+from fedrepro.study import Study, grid
+from fedrepro.trace import Trace
+
+
+def walk(*, seed, step=1.0, rounds=4, log=""):
+    """A random walk with a matrix product, whose bits would show the number of BLAS threads."""
+    if log:
+        append(log, f"{step} {seed}")
+    rng = stream("test", "sampling", seed)
+    matrix = rng.normal(size=(200, 200))
+    loss = np.cumsum(step * rng.normal(size=rounds)) + np.sum(matrix @ matrix)
+    counts = np.arange(rounds)
+    return Trace({"round": counts, "loss": loss, "sent": counts, "received": counts}, {"alpha": matrix[0] @ matrix})
+
+
+def environment(*, seed):
+    """What a worker is told about threads."""
+    value = {name: int(os.environ.get(name, 0)) for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    value["blas"] = max(pool["num_threads"] for pool in threadpool_info())
+    return Trace({"round": [0], "sent": [0], "received": [0]}, {**value, "process": os.getpid()})
+
+
+def slow(*, seed, step, log):
+    append(log, f"{step} {seed}")
+    time.sleep(0.03)
+    return walk(seed=seed, step=step)
+
+
+def dies_once(*, seed, marker):
+    if seed == 3 and not Path(marker).exists():
+        Path(marker).touch()
+        os._exit(1)
+    return walk(seed=seed)
+
+
+def always_dies(*, seed):
+    if seed == 5:
+        os._exit(1)
+    return walk(seed=seed)
+
+
+def raises(*, seed, kind):
+    if seed == 2:
+        raise {"value": ValueError, "data": DataUnavailable}[kind]("no such thing")
+    return walk(seed=seed)
+
+
+def returns_a_number(*, seed):
+    return 1.0
+
+
+def append(log, line):
+    with open(log, "a") as file:
+        file.write(line + "\n")
+
+
+def slow_study(log):
+    return Study("kill", slow, grid({"step": [1.0, 2.0, 3.0], "log": [log]}), range(20))
+
+
+if __name__ == "__main__":
+    import study_trials  # under its own name: the key of a trial contains its module
+
+    study_trials.slow_study(sys.argv[1]).run()

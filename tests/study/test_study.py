@@ -1,0 +1,299 @@
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import study_trials
+from study_trials import always_dies, dies_once, environment, raises, returns_a_number, walk
+
+from fedrepro.errors import DataUnavailable, UserError
+from fedrepro.study import Study, grid
+from fedrepro.study.executor import InProcess, LocalProcesses, TrialFailed
+from fedrepro.study.planning import STORED, TO_RUN
+
+STEPS = grid({"step": [1.0, 2.0]})
+
+
+def lines(path):
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def stored_bytes(folder):
+    return {path.name: path.read_bytes() for path in folder.glob("store/*/*.trial")}
+
+
+def test_results_come_in_the_declared_order_and_are_kept(tmp_path):
+    log = tmp_path / "log"
+    study = Study("walks", walk, grid({"step": [2.0, 1.0], "log": [str(log)]}), [3, 1, 2])
+    runs = study.run()
+    assert [(run.settings["step"], run.seed) for run in runs] == [(s, k) for s in (2.0, 1.0) for k in (3, 1, 2)]
+    assert runs[4].trace == walk(seed=1, step=1.0)
+    again = study.run()
+    assert [run.trace for run in again] == [run.trace for run in runs]
+    assert len(lines(log)) == 6
+    Study("walks", walk, grid({"step": [2.0], "log": [str(log)]}), [3, 4]).run()
+    assert lines(log)[6:] == ["2.0 4"]
+
+
+def test_same_bytes_whatever_the_number_of_processes(tmp_path, monkeypatch):
+    found = []
+    for engine in (InProcess(), LocalProcesses(2)):
+        folder = tmp_path / type(engine).__name__
+        monkeypatch.setenv("FEDREPRO_STORE", str(folder / "store"))
+        Study("walks", walk, STEPS, range(6)).run(engine)
+        found.append(stored_bytes(folder))
+    assert len(found[0]) == 12
+    assert found[0] == found[1]
+
+
+def test_workers_are_other_processes_with_one_thread_each(monkeypatch):
+    monkeypatch.setenv("FEDREPRO_JOBS", "2")
+    runs = Study("environment", environment, [{}], range(4)).run()
+    for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "blas"):
+        assert set(runs.final(name)) == {1}
+    assert os.getpid() not in runs.final("process")
+
+
+def test_the_variables_of_this_process_are_as_before(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    runs = Study("environment", environment, [{}], [0]).run()
+    assert runs.final("OMP_NUM_THREADS") == 1 and runs.final("blas") == 1
+    assert os.environ["OMP_NUM_THREADS"] == "7" and "MKL_NUM_THREADS" not in os.environ
+
+
+def test_one_throw_away_trial_warms_up_before_parallel_work_and_is_not_stored(tmp_path):
+    log = tmp_path / "log"
+    study = Study("walks", walk, [{"step": 1.0, "log": str(log)}], [0, 1], warm={"step": 9.0})
+    study.run(LocalProcesses(2))
+    assert lines(log)[0] == "9.0 0" and sorted(lines(log)[1:]) == ["1.0 0", "1.0 1"]
+    study.run(LocalProcesses(2))
+    assert len(lines(log)) == 3
+    assert len(stored_bytes(tmp_path)) == 2
+
+
+def test_progress_goes_to_its_file_and_nowhere_else(tmp_path, capfd):
+    study = Study("walks", walk, [{}], [0, 1])
+    study.run()
+    study.run()
+    told = [json.loads(line) for line in lines(tmp_path / "progress")]
+    assert [line["done"] for line in told] == [0, 1, 2, 2]
+    assert [line["cached"] for line in told] == [0, 0, 0, 2]
+    assert {(line["study"], line["total"]) for line in told} == {("walks", 2)}
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_worker_that_dies_once_costs_nothing(tmp_path):
+    runs = Study("dies", dies_once, [{"marker": str(tmp_path / "marker")}], range(8)).run(LocalProcesses(2))
+    assert (tmp_path / "marker").exists()
+    assert [run.trace for run in runs] == [walk(seed=seed) for seed in range(8)]
+
+
+def test_a_trial_that_always_dies_is_named_and_the_others_are_kept():
+    study = Study("dies", always_dies, [{}], range(8))
+    with pytest.raises(TrialFailed, match=r"The trial with seed=5 ended its process 3 times"):
+        study.run(LocalProcesses(2))
+    stored = {planned.seed for planned in study.plan() if planned.status == STORED}
+    assert {0, 1, 2} <= stored and 5 not in stored
+
+
+@pytest.mark.parametrize("engine", [InProcess(), LocalProcesses(2)])
+def test_an_exception_names_the_trial_and_what_was_finished_is_kept(engine, recwarn):
+    study = Study("raises", raises, [{"kind": "value"}], range(5))
+    with pytest.raises(TrialFailed, match=r"kind='value', seed=2 failed with ValueError: no such thing"):
+        study.run(engine)
+    stored = {planned.seed for planned in study.plan() if planned.status == STORED}
+    assert 0 in stored and 2 not in stored
+    assert not list(recwarn), "a warning would be an output of the notebook"
+
+
+@pytest.mark.parametrize("engine", [InProcess(), LocalProcesses(2)])
+def test_a_users_error_passes_through(engine):
+    with pytest.raises(DataUnavailable, match=r"^no such thing$"):
+        Study("raises", raises, [{"kind": "data"}], range(5)).run(engine)
+
+
+def test_a_trial_that_returns_no_trace_is_told_so():
+    with pytest.raises(TrialFailed, match="returns a Trace, not float"):
+        Study("number", returns_a_number, [{}], [0]).run()
+
+
+def test_an_interrupt_keeps_what_was_finished(monkeypatch):
+    study = Study("walks", walk, [{}], range(5))
+
+    class Interrupted(InProcess):
+        def outcomes(self, payload, tasks):
+            yield from super().outcomes(payload, tasks[:2])
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        study.run(Interrupted())
+    assert [planned.status for planned in study.plan()] == [STORED, STORED, TO_RUN, TO_RUN, TO_RUN]
+
+
+def test_an_unusable_store_is_noticed_before_any_trial_runs(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("FEDREPRO_STORE", str(tmp_path / "file" / "store"))
+    log = tmp_path / "log"
+    with pytest.raises(UserError, match="FEDREPRO_STORE"):
+        Study("walks", walk, [{"log": str(log)}], [0]).run()
+    assert not log.exists()
+
+
+def test_a_damaged_file_is_run_again_and_reported_once(tmp_path):
+    study = Study("walks", walk, [{}], [0, 1])
+    study.run()
+    path = next(tmp_path.glob("store/*/*.trial"))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-10])
+    assert [planned.reason for planned in study.plan() if planned.status == TO_RUN] == ["its stored file is damaged"]
+    study.run()
+    study.run()
+    assert path.read_bytes() == whole
+    assert sum("damaged" in line for line in lines(tmp_path / "progress")) == 1
+
+
+def reasons(study):
+    return [planned.reason for planned in study.plan()]
+
+
+def test_plan_says_why_a_trial_would_run(monkeypatch):
+    data = {"text": "tff:aaa"}
+    base = Study("walks", walk, STEPS, [0, 1], data=data)
+    assert set(reasons(base)) == {"never run"}
+    base.run()
+    assert [(planned.status, planned.reason) for planned in base.plan()] == [(STORED, "")] * 4
+
+    assert reasons(Study("walks", walk, [{"step": 1.0}], [7], data=data)) == ["seed 7 is new"]
+    assert reasons(Study("walks", walk, [{"step": 5.0}], [0], data=data)) == ["setting step: 1.0 -> 5.0"]
+    assert reasons(Study("walks", walk, [{"step": 2.0, "rounds": 3}], [0], data=data)) == ["new setting rounds: 3"]
+    assert reasons(Study("walks", walk, [{}], [0], data=data)) == ["setting step is gone"]
+    changed = Study("walks", walk, STEPS, [0], data={"text": "tff:bbb"})
+    assert reasons(changed) == ["data changed: text tff:aaa -> tff:bbb"] * 2
+
+    from fedrepro.study import study as module
+
+    versions = module.library_versions()
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "library_versions", lambda: {**versions, "numpy": "9.9"})
+        assert reasons(base)[0] == f"version changed: numpy {versions['numpy']} -> 9.9"
+    source = base.source()
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "source_closure", lambda trial: {**source, "fedrepro.streams": "0", "fedrepro.new": "1"})
+        assert reasons(base)[0] == "source changed: fedrepro.new, fedrepro.streams"
+
+
+def test_plan_of_thousands_of_trials_is_quick_and_runs_nothing(tmp_path):
+    log = tmp_path / "log"
+    Study("walks", walk, grid({"step": [1.0], "log": [str(log)]}), range(3)).run()
+    plan = Study("walks", walk, grid({"step": [float(k) for k in range(1, 101)], "log": [str(log)]}), range(30)).plan()
+    assert len(plan) == 3000 and len(lines(log)) == 3
+    assert sum(planned.status == STORED for planned in plan) == 3
+
+
+def test_runs_select_stack_and_group():
+    runs = Study("walks", walk, STEPS, range(3)).run()
+    chosen = runs.select(step=2.0)
+    assert len(chosen) == 3 and chosen.seeds == (0, 1, 2)
+    assert chosen.column("loss").shape == (3, 4)
+    assert chosen.final("alpha").shape == (3, 200)
+    np.testing.assert_array_equal(chosen.column("loss")[1], walk(seed=1, step=2.0)["loss"])
+    np.testing.assert_array_equal(chosen.mean("loss"), chosen.column("loss").mean(axis=0))
+    assert runs.rounds.tolist() == [0, 1, 2, 3]
+    assert {value: len(group) for value, group in runs.groups("step").items()} == {1.0: 3, 2.0: 3}
+
+
+def test_runs_explain_what_is_not_there():
+    runs = Study("walks", walk, [{"step": 1.0, "rounds": 3}, {"step": 2.0, "rounds": 4}], [0]).run()
+    with pytest.raises(UserError, match=r"step=3\.0: choose from 1\.0, 2\.0"):
+        runs.select(step=3.0)
+    with pytest.raises(UserError, match="'budget': the settings are step, rounds"):
+        runs.select(budget=3)
+    with pytest.raises(UserError, match="together"):
+        runs.select(step=1.0, rounds=4)
+    with pytest.raises(UserError, match="not evaluated at the same rounds"):
+        runs.column("loss")
+    with pytest.raises(UserError, match="no final 'beta': it has alpha"):
+        runs.final("beta")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"settings": [{"seed": 1}]}, "setting named 'seed'"),
+        ({"settings": [{"step": (1, 2)}]}, "step=\\(1, 2\\) is neither"),
+        ({"settings": [{"step": np.int64(1)}]}, "is neither"),
+        ({"settings": [{"stepp": 1.0}]}, "unexpected keyword argument 'stepp'"),
+        ({"warm": {"round": 1}}, "unexpected keyword argument 'round'"),
+        ({"settings": [{"step": 1.0}, {"step": 1.0}]}, "same settings twice"),
+        ({"seeds": [1, 1]}, "same seed twice"),
+        ({"seeds": [0.5]}, "0.5 is not a whole number"),
+        ({"trial": lambda *, seed: None}, "top level"),
+    ],
+)
+def test_a_mistake_in_the_declaration_is_told_at_once(change, message):
+    with pytest.raises(UserError, match=message):
+        Study(**{"name": "walks", "trial": walk, "settings": [{}], "seeds": [0], **change})
+
+
+def test_code_that_was_edited_after_it_was_loaded_is_not_run(tmp_path, monkeypatch):
+    path = tmp_path / "edited_trials.py"
+    text = "from study_trials import walk\ndef trial(*, seed):\n    return walk(seed=seed, step={})\n"
+    path.write_text(text.format(1.0))
+    monkeypatch.syspath_prepend(tmp_path)
+    import edited_trials
+
+    try:
+        Study("edited", edited_trials.trial, [{}], [0]).run(LocalProcesses(2))
+        path.write_text(text.format(22.0))
+        with pytest.raises(UserError, match="edited_trials changed after it was loaded"):
+            Study("edited", edited_trials.trial, [{}], [0]).run(LocalProcesses(2))
+        import importlib
+
+        importlib.reload(edited_trials)
+        runs = Study("edited", edited_trials.trial, [{}], [0]).run(LocalProcesses(2))
+        assert runs[0].trace == study_trials.walk(seed=0, step=22.0)
+    finally:
+        del sys.modules["edited_trials"]
+
+
+NOTEBOOK = """
+import os, sys
+import numpy as np
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+sys.modules["__main__"] = shell.user_module
+def cell(text):
+    shell.run_cell(text).raise_error()
+cell("import os\\nimport numpy as np\\nfrom fedrepro import Study, Trace\\nSCALE = 2")
+cell('''
+def scaled(x):
+    return SCALE * x
+def trial(*, seed):
+    return Trace(dict(round=[0], sent=[0], received=[0], value=[scaled(seed)]), dict(process=os.getpid()))
+''')
+cell("runs = Study('mine', trial, [{}], range(4)).run()")
+cell("assert runs.column('value').ravel().tolist() == [0, 2, 4, 6]")
+cell("assert os.getpid() not in runs.final('process')")
+cell("again = Study('mine', trial, [{}], range(4)).run()")
+cell("assert [run.trace for run in again] == [run.trace for run in runs]")
+cell("SCALE = 3")
+cell("assert {planned.reason for planned in Study('mine', trial, [{}], range(4)).plan()} == "
+     "{'source changed: __main__:SCALE'}")
+cell("assert Study('mine', trial, [{}], range(4)).run().column('value').ravel().tolist() == [0, 3, 6, 9]")
+"""
+
+
+def test_a_notebook_is_a_place_to_define_a_trial(monkeypatch):
+    monkeypatch.setenv("FEDREPRO_JOBS", "2")
+    subprocess.run([sys.executable, "-c", NOTEBOOK], check=True)
+
+
+def test_a_study_loads_none_of_the_heavy_libraries():
+    program = (
+        "import sys, fedrepro; fedrepro.Study; print(sorted({'numba', 'jax', 'pandas', 'joblib'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

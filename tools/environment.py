@@ -1,0 +1,38 @@
+"""Writes environment.yml, for people who use conda, from the dependencies of pyproject.toml."""
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+CONDA_NAMES = {"jupyter-client": "jupyter_client"}  # the others have the same name there
+
+
+def environment(pyproject: str) -> str:
+    """The text of environment.yml for the text of a pyproject.toml."""
+    project = tomllib.loads(pyproject)["project"]
+    conda = [_conda(requirement) for requirement in project["dependencies"]]
+    return "\n".join(
+        [
+            "# Written by `make lock` from pyproject.toml.",
+            f"name: {project['name']}",
+            "channels:",
+            "  - conda-forge",
+            "dependencies:",
+            f"  - python{project['requires-python']}",
+            *(f"  - {requirement}" for requirement in conda),
+            "  - pip",
+            "  - pip:",
+            "      - -e .",
+            "",
+        ]
+    )
+
+
+def _conda(requirement: str) -> str:
+    name, limits = re.fullmatch(r"([a-z0-9-]+)(.*)", requirement).groups()
+    return CONDA_NAMES.get(name, name) + limits
+
+
+if __name__ == "__main__":
+    (ROOT / "environment.yml").write_text(environment((ROOT / "pyproject.toml").read_text()))
