@@ -46,9 +46,12 @@ bench: $(READY) ## measure the kernels against their plain counterparts
 
 lock: $(READY) ## pin the dependencies of pyproject.toml again and write environment.yml (LOCK=--upgrade: newest versions)
 	@echo "Writing requirements.lock and environment.yml ..."
+	@cp requirements.lock .venv/new.lock
 	@# Only the registry counts: a folder of wheels or a second index on this machine is not everybody's.
 	@env -u UV_FIND_LINKS -u UV_EXTRA_INDEX_URL -u UV_INDEX $(BIN)/uv pip compile --quiet --universal --generate-hashes \
-		--no-header --no-annotate --extra test --python-version 3.11 $(LOCK) pyproject.toml --output-file requirements.lock
+		--no-header --no-annotate --extra test --python-version 3.11 $(LOCK) pyproject.toml --output-file .venv/new.lock
+	@# A lock that did not change keeps its time, and .venv with it.
+	@cmp -s .venv/new.lock requirements.lock || cp .venv/new.lock requirements.lock
 	@$(BIN)/python tools/environment.py
 
 clean: ## remove .venv, out and what the tools leave in this folder (not your cache of data and trials)

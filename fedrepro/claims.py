@@ -20,6 +20,7 @@ from fedrepro.errors import UserError
 VERDICTS = ("reproduced", "partly", "not-reproduced", "not-testable")
 LEVEL = 0.95
 FEWEST_SEEDS = 5
+FEW_SETTINGS = 3  # more than these are counted and not listed where they all agree
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,7 @@ def judge_identity(values, expected, tolerance: float, *, label: str = "value") 
     return _judge_instances(error, tolerance, f"|{label} − expected|", {"tolerance": float(tolerance)})
 
 
-def combine(verdicts: Mapping[str, Verdict]) -> Verdict:
+def combine(verdicts: Mapping[str, Verdict], *, spell_out: bool = False) -> Verdict:
     """One verdict for a claim that names several settings.
 
     It is *reproduced* if it is in every setting, *not-reproduced* if it is in none and in none partly, *partly*
@@ -234,6 +235,8 @@ def combine(verdicts: Mapping[str, Verdict]) -> Verdict:
     ----------
     verdicts
         The verdict of each setting by the setting's name.
+    spell_out
+        Repeat each setting's own sentence instead of listing the settings: for settings that are themselves combined.
     """
     if not verdicts:
         raise ValueError("there is no verdict to combine")
@@ -252,9 +255,17 @@ def combine(verdicts: Mapping[str, Verdict]) -> Verdict:
         "not-testable": "cannot be tested for",
     }
     parts = [f"{openings[word]} {_listed(names)}" for word, names in settings_by_verdict.items() if names]
+    if len(parts) == 1 and len(verdicts) > FEW_SETTINGS:
+        (word,) = (word for word, names in settings_by_verdict.items() if names)
+        parts = [f"{openings[word].replace(' for', ' in')} all {len(verdicts)} settings"]
     measured = {name: {"verdict": one.verdict} | one.measured for name, one in verdicts.items()}
     levels = [one.level for one in verdicts.values() if one.level is not None]
-    return Verdict(verdict, measured, f"It {'; '.join(parts)}.", min(levels, default=None))
+    why = f"It {'; '.join(parts)}."
+    if spell_out:
+        sentences = (f"{name}: {one.why.removesuffix('.').removeprefix('It ')}" for name, one in verdicts.items())
+        why = "; ".join(sentences) + "."
+        why = why[0].upper() + why[1:]
+    return Verdict(verdict, measured, why, min(levels, default=None))
 
 
 def not_testable(reason: str) -> Verdict:

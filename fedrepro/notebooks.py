@@ -38,7 +38,7 @@ class ThisInterpreter(AsyncKernelManager):
     @property
     def kernel_spec(self) -> KernelSpec:
         # The kernel's own warnings (it talks plainly to this machine) are not for the user who waits for a paper.
-        return KernelSpec(**get_kernel_dict(extra_arguments=["--log-level=ERROR"]))
+        return KernelSpec(**get_kernel_dict(extra_arguments=["--log-level=CRITICAL"]))
 
 
 def execute(

@@ -135,3 +135,10 @@ def series(x, values) -> dict[str, list]:
     """What `curve` draws, as it is recorded in ``results.json``: positions, mean, and the ends of the band."""
     mean, low, high = band(values)
     return {"x": list(x), "mean": mean.tolist(), "low": low.tolist(), "high": high.tolist()}
+
+
+def legend(fig, ax, *, title: str | None = None):
+    """The legend of one panel, below all panels: it serves them all and hides no data."""
+    handles, labels = ax.get_legend_handles_labels()
+    text = {"title": title, "title_fontsize": 10} if title else {}
+    return fig.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5), **text)

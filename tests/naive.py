@@ -190,3 +190,84 @@ def dense_rows(indptr, indices, values, elements):
         for i in range(indptr[row], indptr[row + 1]):
             table[row, indices[i]] += values[i]
     return table
+
+
+# --- FedBoost ----------------------------------------------------------------------------------------------------
+
+
+def fedboost(h, owned, targets, rules, costs, uniforms, clients, shares):
+    """FedBoost (Figure 1) on dense matrices: h has a row per predictor, ``owned`` a row per client.
+
+    ``rules`` is a dict of loss, sampling, gradient, mirror, budget and step; uniforms, clients, shares have a row per
+    round. Returns the last iterate, the mean of the iterates that were sent, and the cost and number sent per round.
+    """
+    q = len(h)
+    alpha, total = np.full(q, 1.0 / q), np.zeros(q)
+    sent_cost, sent_count = [], []
+    for uniform, chosen, share in zip(uniforms, clients, shares, strict=True):
+        total += alpha
+        gamma = send_probabilities(alpha, rules["sampling"], rules["budget"], costs)
+        sent = uniform < gamma
+        tilde = np.array([alpha[k] / gamma[k] if sent[k] else 0.0 for k in range(q)])
+        gradient = fedboost_gradient(h, owned[chosen], targets, rules["loss"], share, tilde)
+        alpha = fedboost_step(
+            alpha, weighed_gradient(h, owned[chosen], rules, share, alpha, gamma, sent, gradient), rules
+        )
+        sent_cost.append(costs[sent].sum())
+        sent_count.append(sent.sum())
+    return alpha, total / len(uniforms), np.array(sent_cost), np.array(sent_count)
+
+
+def send_probabilities(alpha, sampling, budget, costs):
+    if sampling == "none":
+        return np.ones(alpha.size)
+    if sampling == "uniform":
+        return uniform_probabilities(alpha.size, budget, costs)
+    return (weighted_probabilities if sampling == "weighted" else filled_probabilities)(alpha, budget, costs)
+
+
+def fedboost_loss(h, owned, targets, loss, shares, alpha):
+    """sum_j shares_j L_j(alpha), client by client."""
+    ensemble = alpha @ h
+    if loss == "log":
+        losses = [-sum(d * math.log(m) for d, m in zip(row, ensemble, strict=True) if d > 0) for row in owned]
+    elif loss == "squared density":
+        losses = [((ensemble - row) ** 2).sum() for row in owned]
+    else:
+        losses = [(row * (ensemble - targets) ** 2).sum() for row in owned]
+    return float(np.dot(shares, losses))
+
+
+def fedboost_gradient(h, owned, targets, loss, shares, tilde):
+    """All coordinates of the gradient at alpha~, client by client."""
+    ensemble = tilde @ h
+    gradient = np.zeros(len(h))
+    for share, row in zip(shares, owned, strict=True):
+        if loss == "log":
+            slope = np.array([-d / m if m > 0 else 0.0 for d, m in zip(row, ensemble, strict=True)])
+        elif loss == "squared density":
+            slope = 2 * (ensemble - row)
+        else:
+            slope = 2 * row * (ensemble - targets)
+        gradient += share * (h @ slope)
+    return gradient
+
+
+def weighed_gradient(h, owned, rules, shares, alpha, gamma, sent, gradient):
+    """What stands for the gradient in the mirror step."""
+    if rules["gradient"] == "full":
+        return gradient
+    if rules["gradient"] == "sent":
+        return gradient * sent
+    row_weights = shares @ owned if rules["loss"] == "squared prediction" else np.full(h.shape[1], shares.sum())
+    weighed = np.zeros(len(h))
+    for k in np.flatnonzero(sent):
+        bias = 2 * alpha[k] * (row_weights @ h[k] ** 2) * (1 / gamma[k] - 1)
+        weighed[k] = (gradient[k] - (bias if rules["gradient"] == "corrected" else 0.0)) / gamma[k]
+    return weighed
+
+
+def fedboost_step(alpha, gradient, rules):
+    if rules["mirror"] == "euclidean":
+        return project_simplex(alpha - rules["step"] * gradient)
+    return softmax_from_log(np.log(alpha) - rules["step"] * gradient)

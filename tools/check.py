@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
-KERNEL_COVERAGE = 95  # per cent of the kernels' lines that their tests must run
+KERNEL_COVERAGE = 98  # per cent of the statements in kernels/ that tests/kernels must run; measured: 99
 
 
 def steps(scratch: Path) -> list[tuple[str, list[str], dict[str, str]]]:
@@ -26,17 +26,17 @@ def steps(scratch: Path) -> list[tuple[str, list[str], dict[str, str]]]:
 
 
 def main() -> int:
-    """Run the steps until one fails; returns its exit code."""
+    """Run every step, whatever the others say; returns the exit code of the first that failed."""
+    codes = []
     with tempfile.TemporaryDirectory(prefix="fedrepro-check-") as folder:
         scratch = Path(folder)
         own_places = {"FEDREPRO_CACHE": str(scratch / "cache"), "FEDREPRO_STORE": str(scratch / "store")}
         for name, command, variables in steps(scratch):
-            print(f"== {name}", flush=True)
+            failed_before = f" (failed so far: {len(codes)})" if codes else ""
+            print(f"== {name}{failed_before}", flush=True)
             code = subprocess.run(command, cwd=ROOT, env=os.environ | own_places | variables).returncode
-            if code:
-                print(f"== {name}: failed", file=sys.stderr)
-                return code
-    return 0
+            codes += [code] if code else []
+    return codes[0] if codes else 0
 
 
 if __name__ == "__main__":

@@ -89,7 +89,9 @@ def variant_at_hand(name: str) -> str | None:
 
 def other_data(notebook: Path) -> list[str]:
     """One phrase for each data set of which not the variant is at hand that the notebook's outputs came from."""
-    recorded = nbformat.read(notebook, as_version=4).metadata["fedrepro"]["data"]
+    recorded = nbformat.read(notebook, as_version=4).metadata.get("fedrepro", {}).get("data")
+    if recorded is None:
+        sys.exit(f"{notebook} does not say which data its outputs came from: run `make notebooks` and commit it.")
     at_hand = {name: variant_at_hand(name) for name in recorded}
     return [
         f"{name} is {at_hand[name] or 'not'} here, and was {variant or 'missing'} there"

@@ -12,16 +12,21 @@ from typing import Literal
 
 import numpy as np
 
+from fedrepro.algorithms.arguments import (
+    check_count,
+    check_known,
+    check_positive,
+    checked_budget,
+    checked_clients,
+    evaluation_steps,
+)
 from fedrepro.algorithms.domains import Mixtures, Simplex
 from fedrepro.algorithms.fedboost import (
     GRADIENTS,
     MIRRORS,
     SAMPLINGS,
     Objective,
-    _checked_budget,
-    _checked_clients,
-    _evaluation_steps,
-    _known,
+    check_map_suits_loss,
     new_state,
     objective,
 )
@@ -82,13 +87,13 @@ def aflboost(
     goal = objective(federation, ensemble, loss)
     mixtures = Simplex() if mixtures is None else mixtures
     _check(federation, ensemble, goal, rounds, step, step_domains, sampling, mirror, gradient, weighting)
-    per_round = _checked_clients(clients_per_round, federation.n_clients)
+    per_round = checked_clients(clients_per_round, federation.n_clients)
     rules = rounds_of.Rules(
         goal.loss,
         SAMPLINGS[sampling],
         MIRRORS[mirror],
         GRADIENTS[gradient],
-        _checked_budget(budget, sampling, np.ones(goal.size)),
+        checked_budget(budget, sampling, np.ones(goal.size)),
         float(step),
     )
     game = _Game(federation, goal)
@@ -100,7 +105,7 @@ def aflboost(
     predictors, client_draws = stream("aflboost", "sampling", seed), stream("aflboost", "batch", seed)
     rows = {name: [] for name in ("round", "worst", "average_worst", "gap", "sent", "received")}
     scalars = predictors_sent = done = 0
-    for stop in _evaluation_steps(evaluate, rounds, 1):
+    for stop in evaluation_steps(evaluate, rounds):
         while done < stop:
             observed = game.observe(per_round, client_draws)  # step 1
             uniforms = predictors.random(goal.size) if sampling != "none" else np.zeros(0)
@@ -120,7 +125,8 @@ def aflboost(
             rounds_of.count_round(state)
             rounds_of.mirror_update(rules, state, work, n)  # step 6
             lam_sum += lam
-            lam = mixtures.project(lam + step_domains * losses)  # step 7
+            if n > 0:  # nobody has a loss to report where nothing was sent
+                lam = mixtures.project(lam + step_domains * losses)  # step 7
             done += 1
         alpha = rounds_of.current_weights(state, rules.mirror)
         average = rounds_of.average_weights(state) if done else alpha
@@ -165,7 +171,7 @@ class _Game:
     def observe(self, per_round: int, draws: np.random.Generator) -> _Observed:
         if per_round == self.domain.size:
             return self.everyone
-        clients = np.sort(sample_without_replacement(draws.random(per_round), self.domain.size))
+        clients = np.sort(sample_without_replacement(draws.random(self.domain.size), per_round))
         return self._gather(clients, self.domain.size / per_round)
 
     def losses(self, mixture: np.ndarray, observed: _Observed | None = None) -> np.ndarray:
@@ -196,21 +202,18 @@ class _Game:
 
 
 def _check(federation, ensemble, goal, rounds, step, step_domains, sampling, mirror, gradient, weighting) -> None:
-    _known("sampling", sampling, SAMPLINGS)
-    _known("mirror", mirror, MIRRORS)
-    _known("gradient", gradient, ("sent", "importance"))
-    _known("weighting", weighting, ("domains", "printed"))
-    for name, value in (("step", step), ("step_domains", step_domains)):
-        if not (np.isfinite(value) and value > 0):
-            raise UserError(f"{name}={value} is not a positive number.")
-    if not (isinstance(rounds, int | np.integer) and rounds >= 1):
-        raise UserError(f"rounds={rounds} is not a positive whole number.")
+    check_known("sampling", sampling, SAMPLINGS)
+    check_known("mirror", mirror, MIRRORS)
+    check_known("gradient", gradient, ("sent", "importance"))
+    check_known("weighting", weighting, ("domains", "printed"))
+    check_positive("step", step)
+    check_positive("step_domains", step_domains)
+    check_count("rounds", rounds)
     if federation.n_domains < 2:
         raise UserError("AFLBoost guards against mixtures of domains: give the federation at least two domains.")
-    if goal.loss == rounds_of.SQUARED_PREDICTION or not ensemble.densities:
+    if not ensemble.densities:
         raise UserError("AFLBoost is for densities: build the ensemble with from_densities, unigrams or point_masses.")
-    if goal.loss == rounds_of.LOG and mirror == "euclidean":
-        raise UserError("The Euclidean map leaves the log loss's domain as soon as a weight is 0: use 'entropy'.")
+    check_map_suits_loss(goal, mirror)
     if goal.loss == rounds_of.LOG and sampling != "none" and ensemble.smoothing == 0:
         raise UserError(
             "The log loss of a partly sent ensemble is infinite on elements that nobody sent covers: "

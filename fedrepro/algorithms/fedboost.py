@@ -7,10 +7,20 @@ numbers of its steps.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
+from fedrepro.algorithms.arguments import (
+    check_count,
+    check_known,
+    check_positive,
+    checked_budget,
+    checked_clients,
+    checked_costs,
+    evaluation_steps,
+)
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.kernels import fedboost as rounds_of
@@ -55,6 +65,11 @@ class Objective:
     def size(self) -> int:
         """Number q of base predictors."""
         return self.problem.indptr.size - 1
+
+    @cached_property
+    def split(self) -> rounds_of.Split:
+        """The problem in the layout in which rounds of the log loss are fastest."""
+        return rounds_of.split_problem(self.problem)
 
     def pull(self, client_weights: np.ndarray | None = None) -> np.ndarray:
         """The clients' distributions, summed with the given weights (by default their shares m_j / m)."""
@@ -111,19 +126,26 @@ def objective(federation: Federation, ensemble: Ensemble, loss: Literal["log", "
     loss
         ``"log"`` (for predictions: -log of the predicted probability) or ``"squared"``.
     """
-    _known("loss", loss, ("log", "squared"))
+    check_known("loss", loss, ("log", "squared"))
     nothing = np.zeros(0)
     if ensemble.densities:
         indptr, indices, values = client_distributions(federation)
         kind = rounds_of.LOG if loss == "log" else rounds_of.SQUARED_DENSITY
         rows = max(ensemble.columns, int(federation.y.max()) + 1)
         targets = nothing
+        if loss == "log" and rows > ensemble.columns:
+            raise UserError(
+                f"The federation has element {rows - 1} and the predictors end with element {ensemble.columns - 1}: "
+                "make both from the same vocabulary."
+            )
     else:
         if ensemble.columns != federation.y.size:
             raise UserError(
                 f"The ensemble predicts {ensemble.columns} samples and the federation has {federation.y.size}: "
                 "make the predictions on this federation's x."
             )
+        if loss == "log" and ensemble.values.min(initial=0.0) < 0:
+            raise UserError("The log loss needs predicted probabilities, and a prediction is negative: use 'squared'.")
         indptr, indices = federation.offsets, np.arange(federation.y.size, dtype=np.uint32)
         values = np.repeat(1.0 / federation.sizes, federation.sizes)
         kind = rounds_of.LOG if loss == "log" else rounds_of.SQUARED_PREDICTION
@@ -143,7 +165,7 @@ def objective(federation: Federation, ensemble: Ensemble, loss: Literal["log", "
         targets,
         rows,
     )
-    return Objective(problem, kind, np.asarray(federation.client_weights, dtype=np.float64))
+    return Objective(problem, kind, np.array(federation.client_weights, dtype=np.float64))
 
 
 def send_probabilities(alpha: np.ndarray, sampling: Sampling, budget: float, costs: np.ndarray) -> np.ndarray:
@@ -158,9 +180,7 @@ def send_probabilities(alpha: np.ndarray, sampling: Sampling, budget: float, cos
 
 def new_state(q: int) -> rounds_of.State:
     """alpha_1 = argmin F, and an empty average."""
-    state = rounds_of.State(np.empty(q), np.empty(q), np.empty(q), np.empty(q), np.zeros(3))
-    rounds_of.start(state)
-    return state
+    return rounds_of.start(q)
 
 
 def fedboost(
@@ -230,10 +250,10 @@ def fedboost(
     """
     goal = objective(federation, ensemble, loss)
     q, p = goal.size, federation.n_clients
-    _check(rounds, step, sampling, mirror, gradient, client_weighting, draws, goal, repeats)
-    costs = _checked_costs(costs, q)
-    budget = _checked_budget(budget, sampling, costs)
-    per_round = _checked_clients(clients_per_round, p)
+    _check(goal, rounds, repeats, step, sampling, mirror, gradient, client_weighting, draws)
+    costs = checked_costs(costs, q)
+    budget = checked_budget(budget, sampling, costs)
+    per_round = checked_clients(clients_per_round, p)
     rules = rounds_of.Rules(
         goal.loss, SAMPLINGS[sampling], MIRRORS[mirror], GRADIENTS[gradient], budget * repeats, float(step)
     )
@@ -241,13 +261,15 @@ def fedboost(
     rules_in_units = rules._replace(budget=rules.budget / unit)
 
     state = new_state(q)
+    classes = rounds_of.classes_of(state.weights, costs / unit) if draws == "skips" else None
+    split = goal.split if goal.loss == rounds_of.LOG and ensemble.smoothing == 0 else None
     predictors = stream("fedboost", "sampling", seed)
     client_draws = stream("fedboost", "batch", seed)
     steps = rounds // repeats
     sent_cost, sent_count = np.zeros(steps), np.zeros(steps, dtype=np.int64)
     rows = {name: [] for name in ("round", "loss", "average_loss", "expected_cost", "sent", "received")}
     scalars_sent, done = 0.0, 0
-    for stop in _evaluation_steps(evaluate, steps, repeats):
+    for stop in evaluation_steps(evaluate, steps, repeats):
         while done < stop:
             upto = min(stop, done + max(1, UNIFORMS_AT_ONCE // q))
             dense = sampling != "none" and draws == "dense"
@@ -265,6 +287,8 @@ def fedboost(
                 shares,
                 sent_cost[done:upto],
                 sent_count[done:upto],
+                split,
+                classes,
             )
             done = upto
         alpha = rounds_of.current_weights(state, rules.mirror)
@@ -292,70 +316,30 @@ def _clients_of(goal: Objective, per_round: int, weighting: str, rounds: int, dr
         return np.arange(weights.size)[None, :], weights[None, :]
     clients = np.empty((rounds, per_round), dtype=np.int64)
     for t in range(rounds):
-        clients[t] = sample_without_replacement(draws.random(per_round), weights.size)
+        clients[t] = sample_without_replacement(draws.random(weights.size), per_round)
     shares = weights[clients]
     if weighting == "sampled":
         return clients, shares / shares.sum(axis=1, keepdims=True)
     return clients, shares * (weights.size / per_round)
 
 
-def _evaluation_steps(evaluate: int | Sequence[int], steps: int, repeats: int) -> list[int]:
-    """After how many steps the loss is evaluated: always at the start and at the end."""
-    if isinstance(evaluate, int):
-        wanted = np.linspace(0, steps, max(2, evaluate)).round().astype(int)
-    else:
-        wanted = np.asarray(evaluate, dtype=int) // repeats
-        if wanted.size and (wanted.min() < 0 or wanted.max() > steps):
-            raise UserError(f"evaluate names a round outside 0 ... {steps * repeats}.")
-    return sorted({0, *wanted.tolist(), steps})
-
-
-def _known(name: str, value: str, choices) -> None:
-    if value not in choices:
-        raise UserError(f"{name}={value!r} is not known: choose from {', '.join(map(repr, choices))}.")
-
-
-def _check(rounds, step, sampling, mirror, gradient, client_weighting, draws, goal, repeats) -> None:
-    _known("sampling", sampling, SAMPLINGS)
-    _known("mirror", mirror, MIRRORS)
-    _known("gradient", gradient, GRADIENTS)
-    _known("client_weighting", client_weighting, ("sampled", "unbiased"))
-    _known("draws", draws, ("dense", "skips"))
-    if not (isinstance(repeats, int | np.integer) and repeats >= 1):
-        raise UserError(f"repeats={repeats} is not a positive whole number.")
-    if not (isinstance(rounds, int | np.integer) and rounds >= repeats):
-        raise UserError(f"rounds={rounds} is not a whole number of at least repeats={repeats}.")
-    if not (np.isfinite(step) and step > 0):
-        raise UserError(f"step={step} is not a positive number.")
-    if goal.loss == rounds_of.LOG:
-        if mirror == "euclidean":
-            raise UserError("The Euclidean map leaves the log loss's domain as soon as a weight is 0: use 'entropy'.")
-        if gradient in ("corrected", "full"):
-            raise UserError(f"gradient={gradient!r} is for the squared loss: the log loss has no such gradient.")
+def _check(goal, rounds, repeats, step, sampling, mirror, gradient, client_weighting, draws) -> None:
+    check_known("sampling", sampling, SAMPLINGS)
+    check_known("mirror", mirror, MIRRORS)
+    check_known("gradient", gradient, GRADIENTS)
+    check_known("client_weighting", client_weighting, ("sampled", "unbiased"))
+    check_known("draws", draws, ("dense", "skips"))
+    check_count("repeats", repeats)
+    check_count("rounds", rounds, least=repeats)
+    check_positive("step", step)
+    check_map_suits_loss(goal, mirror)
+    if goal.loss == rounds_of.LOG and gradient in ("corrected", "full"):
+        raise UserError(f"gradient={gradient!r} is for the squared loss: the log loss has no such gradient.")
     if draws == "skips" and (mirror == "euclidean" or sampling == "filled"):
         raise UserError("draws='skips' is for the entropy map with uniform or weighted sampling: use draws='dense'.")
 
 
-def _checked_costs(costs, q: int) -> np.ndarray:
-    if costs is None:
-        return np.ones(q)
-    costs = np.asarray(costs, dtype=np.float64)
-    if costs.shape != (q,) or not np.all(np.isfinite(costs)) or costs.min() <= 0:
-        raise UserError(f"costs must be {q} positive numbers, one for each base predictor.")
-    return costs
-
-
-def _checked_budget(budget, sampling: str, costs: np.ndarray) -> float:
-    if sampling == "none":
-        return float(costs.sum())
-    if budget is None or not (np.isfinite(budget) and budget > 0):
-        raise UserError(f"budget={budget} is not a positive number: sampling={sampling!r} needs a budget.")
-    return float(budget)
-
-
-def _checked_clients(clients_per_round, p: int) -> int:
-    if clients_per_round is None:
-        return p
-    if not (isinstance(clients_per_round, int | np.integer) and 1 <= clients_per_round <= p):
-        raise UserError(f"clients_per_round={clients_per_round} is not a whole number from 1 to {p}.")
-    return int(clients_per_round)
+def check_map_suits_loss(goal: Objective, mirror: str) -> None:
+    """The iterates of the mirror map stay where the loss is finite."""
+    if goal.loss == rounds_of.LOG and mirror == "euclidean":
+        raise UserError("The Euclidean map leaves the log loss's domain as soon as a weight is 0: use 'entropy'.")

@@ -46,6 +46,9 @@ def information_radius(
     distance it is the squared radius of the smallest ball around the D_k. Both are climbed by multiplicative steps,
     and stop when the largest divergence from the centre is within ``tolerance`` of the mean one.
     """
+    distributions = np.asarray(distributions, dtype=np.float64)
+    if distributions.ndim != 2 or distributions.size == 0:
+        raise UserError("An information radius needs distributions: give an array with one per row.")
     weights = np.full(len(distributions), 1.0 / len(distributions))
     spread = bregman(distributions[:, None], distributions[None, :], "squared").max() if divergence == "squared" else 1
     speed = 1.0 if divergence == "kl" else 1.0 / max(float(spread), np.finfo(float).tiny)

@@ -68,6 +68,8 @@ def from_predictions(matrix) -> Ensemble:
 
 def point_masses(q: int) -> Ensemble:
     """q predictors, each a point mass on an element of its own (FedBoost, Section 5.1)."""
+    if q < 1 or q != int(q):
+        raise UserError(f"An ensemble has a positive whole number of point masses, not {q!r}.")
     return Ensemble(np.arange(q + 1), np.arange(q, dtype=np.uint32), np.ones(q), columns=q, densities=True)
 
 
@@ -109,6 +111,7 @@ def _from_matrix(matrix, densities: bool) -> Ensemble:
 
     rows = sparse.csr_array(matrix, dtype=np.float64)
     rows.sum_duplicates()
+    rows.eliminate_zeros()
     rows.sort_indices()
     if 0 in rows.shape:
         raise UserError("An ensemble needs at least one base predictor over at least one element or sample.")

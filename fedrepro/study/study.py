@@ -139,7 +139,7 @@ class Study:
 
     def _tasks(self, source: Mapping[str, str]) -> Iterable[tuple[Task, dict]]:
         identities = self.identities()
-        variants = {name: key.partition(":")[0] for name, key in identities.items()} if self._takes_data else None
+        variants = {name: key.rpartition(":")[0] for name, key in identities.items()} if self._takes_data else None
         shared = {
             "trial": self.trial_name,
             "data": identities,

@@ -1,0 +1,12 @@
+"""No test touches the user's own trials, results or progress; compiled kernels and data may come from the cache."""
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def apart_from_the_users_own(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FEDREPRO_STORE", str(tmp_path_factory.mktemp("store")))
+        patch.setenv("FEDREPRO_OUTPUT", str(tmp_path_factory.mktemp("output")))
+        patch.delenv("FEDREPRO_PROGRESS", raising=False)
+        yield

@@ -1,0 +1,43 @@
+"""Importing the package is cheap: what is heavy waits until something needs it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"numba", "jax", "pandas", "matplotlib", "seaborn", "scipy", "IPython", "joblib", "papermill", "nbconvert"}
+
+
+def after(statement: str) -> dict:
+    """The top-level modules that a fresh interpreter has after a statement, and the seconds that it took."""
+    program = f"""
+import json, sys, time
+start = time.perf_counter()
+{statement}
+seconds = time.perf_counter() - start
+print(json.dumps({{"seconds": seconds, "modules": sorted({{name.partition(".")[0] for name in sys.modules}})}}))
+"""
+    return json.loads(subprocess.run([sys.executable, "-c", program], check=True, capture_output=True).stdout)
+
+
+def test_the_package_loads_nothing_heavy_and_not_even_numpy():
+    found = after("import fedrepro")
+    assert not {*HEAVY, "numpy"} & set(found["modules"])
+    assert found["seconds"] < 0.5
+
+
+@pytest.mark.parametrize("statement", ["from fedrepro import Federation", "import fedrepro.cli"])
+def test_federations_and_the_command_line_load_nothing_heavy(statement):
+    assert not HEAVY & set(after(statement)["modules"])
+
+
+def test_every_promised_name_is_there():
+    after("import fedrepro\nfor name in fedrepro.__all__: getattr(fedrepro, name)")
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    import fedrepro
+
+    with pytest.raises(AttributeError, match="nothing_of_the_kind"):
+        _ = fedrepro.nothing_of_the_kind

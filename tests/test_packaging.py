@@ -1,0 +1,136 @@
+"""What is shipped, what is pinned, and that it installs: the wheel, requirements.lock, environment.yml, versions."""
+
+import ast
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import fedrepro
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SHIPPED = {"fedrepro": "fedrepro", "kernels": "fedrepro/kernels", "papers": "fedrepro/papers"}
+STARTED = {"jupyterlab"}  # a dependency that is a program to us: `make lab`
+PIN = re.compile(r"^([a-z0-9.-]+)==([^ ]+)(?: ; [^\\]+)? \\\n(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", re.M)
+
+
+def tracked_files() -> list[Path]:
+    """What git tracks, and what it would track with the next commit."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return [Path(name) for name in listed.rstrip("\0").split("\0") if (ROOT / name).is_file()]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel, built from an export of the tracked files outside the checkout."""
+    export, target = tmp_path_factory.mktemp("export"), tmp_path_factory.mktemp("wheel")
+    for name in tracked_files():
+        (export / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, export / name)
+    run([sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", target, export], cwd=target)
+    (built,) = target.glob("*.whl")
+    return built
+
+
+def run(command: list, cwd: Path) -> str:
+    done = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def pins() -> list[re.Match]:
+    return list(PIN.finditer((ROOT / "requirements.lock").read_text()))
+
+
+def closure(*roots: str) -> set[str]:
+    """Distributions and all that they need here, by what is installed."""
+    found, waiting = set(), [canonicalize_name(root) for root in roots]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            needed = [Requirement(text) for text in metadata.requires(name) or []]
+            waiting += [canonicalize_name(one.name) for one in needed if not one.marker or one.marker.evaluate()]
+    return found
+
+
+def test_the_wheel_holds_the_tracked_files_and_nothing_else(wheel):
+    expected = {
+        f"{SHIPPED[path.parts[0]]}/{'/'.join(path.parts[1:])}" for path in tracked_files() if path.parts[0] in SHIPPED
+    }
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name for name in names if ".dist-info/" not in name} == expected
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
+
+
+def test_in_an_empty_environment_the_wheel_lists_the_papers(wheel, tmp_path):
+    # The other dependencies stay out: a list of papers that loaded numba or pandas would fail here.
+    light = closure("numpy", "pydantic", "typer")
+    requirements = tmp_path / "light.txt"
+    requirements.write_text("".join(pin[0] for pin in pins() if pin[1] in light))
+    run([sys.executable, "-m", "venv", tmp_path / "env"], cwd=tmp_path)
+    pip = [tmp_path / "env/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    run([*pip, "--require-hashes", "--requirement", requirements], cwd=tmp_path)
+    run([*pip, "--no-deps", "--no-index", wheel], cwd=tmp_path)
+    listed = run([tmp_path / "env/bin/fedrepro", "list"], cwd=tmp_path)
+    papers = {path.parent.name for path in ROOT.glob("papers/*/paper.toml")}
+    assert papers >= {"fedboost"}
+    assert papers == {line.split()[0] for line in listed.splitlines() if not line.startswith(" ")}
+
+
+def test_what_is_imported_is_a_dependency_and_the_other_way_round():
+    homes = metadata.packages_distributions()
+    imported = {
+        canonicalize_name(homes[name][0])
+        for path in tracked_files()
+        if path.parts[0] in SHIPPED and path.suffix == ".py"
+        for name in imported_by(ROOT / path) - sys.stdlib_module_names - {"fedrepro"}
+    }
+    declared = {Requirement(text).name for text in PROJECT["dependencies"]}
+    assert imported | STARTED == declared
+
+
+def imported_by(path: Path) -> set[str]:
+    """The top-level names of the modules that a file imports."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module.partition(".")[0])
+    return names
+
+
+def test_the_lock_is_pins_with_hashes_and_names_no_host():
+    text = (ROOT / "requirements.lock").read_text()
+    assert "".join(pin[0] for pin in pins()) == text
+    assert "://" not in text
+
+
+@pytest.mark.parametrize("text", PROJECT["dependencies"] + PROJECT["optional-dependencies"]["test"])
+def test_the_lock_pins_every_dependency_within_its_limits(text):
+    wanted = Requirement(text)
+    versions = [pin[2] for pin in pins() if pin[1] == wanted.name]
+    assert versions
+    assert all(wanted.specifier.contains(version) for version in versions)
+
+
+def test_environment_yml_is_up_to_date():
+    written = runpy.run_path(str(ROOT / "tools/environment.py"))["environment"]
+    assert (ROOT / "environment.yml").read_text() == written((ROOT / "pyproject.toml").read_text())
+
+
+def test_there_is_one_version():
+    cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.M)[1]
+    assert fedrepro.__version__ == PROJECT["version"] == cited

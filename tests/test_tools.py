@@ -1,0 +1,172 @@
+"""The scripts behind the Makefile: which Python, which steps, and when a notebook's outputs are compared."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import nbformat
+import pytest
+
+from fedrepro.errors import DataUnavailable
+
+TOOLS = Path(__file__).resolve().parents[1] / "tools"
+
+
+def tool(name: str):
+    spec = importlib.util.spec_from_file_location(f"tool_{name}", TOOLS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def pythons(tmp_path):
+    """Makes commands that pass for a Python: ``new`` or old."""
+
+    def make(name: str, new: bool) -> Path:
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\nexit {0 if new else 1}\n")
+        path.chmod(0o755)
+        return path
+
+    return make
+
+
+def find_python(*arguments: str, path: Path):
+    command = ["/bin/sh", str(TOOLS / "find-python"), *arguments]
+    return subprocess.run(command, env={"PATH": str(path)}, capture_output=True, text=True)
+
+
+def test_a_newer_python_is_found_beside_an_old_one(pythons, tmp_path):
+    pythons("python3", new=False)
+    pythons("python3.12", new=True)
+    assert find_python(path=tmp_path).stdout == "python3.12\n"
+
+
+def test_an_old_python_is_refused_in_one_sentence(pythons, tmp_path):
+    pythons("python3.12", new=True)
+    refused = find_python(str(pythons("mine", new=False)), path=tmp_path)
+    assert refused.returncode == 2
+    assert refused.stdout == ""
+    assert refused.stderr.count("\n") == 1
+    assert "Python 3.11 or newer" in refused.stderr
+
+
+def test_a_failed_check_counts_and_the_others_still_run(monkeypatch, tmp_path):
+    check = tool("check")
+    note = "import os, pathlib, sys; pathlib.Path(sys.argv[1]).write_text(os.environ['FEDREPRO_STORE'])"
+    passes, fails = [sys.executable, "-c", note], [sys.executable, "-c", "raise SystemExit(3)"]
+    steps = [("fails", fails, {}), ("passes", [*passes, str(tmp_path / "note")], {})]
+    monkeypatch.setattr(check, "steps", lambda scratch: steps)
+    assert check.main() == 3
+    monkeypatch.setattr(check, "steps", lambda scratch: steps[1:])
+    assert check.main() == 0
+    store = Path((tmp_path / "note").read_text())
+    assert store != Path(os.environ["FEDREPRO_STORE"])
+    assert not store.parent.exists()
+
+
+@pytest.fixture
+def notebooks(monkeypatch):
+    """The tool, on a machine that has the ``small`` variant of a data set and no other data."""
+    module = tool("check_notebooks")
+
+    def find(name):
+        if name != "texts":
+            raise DataUnavailable("none")
+        return SimpleNamespace(variant="small")
+
+    monkeypatch.setattr(module, "find", find)
+    return module
+
+
+def write_notebook(path: Path, data: dict | None, source: str, shows: str) -> Path:
+    output = nbformat.v4.new_output("stream", name="stdout", text=shows)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source, outputs=[output], execution_count=1)])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    if data is not None:
+        notebook.metadata["fedrepro"] = {"data": data}
+    nbformat.write(notebook, path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("recorded", "says"),
+    [
+        ({}, []),
+        ({"texts": "small"}, []),
+        ({"texts": "small", "images": None}, []),
+        ({"texts": "whole"}, ["texts is small here, and was whole there"]),
+        ({"images": "whole"}, ["images is not here, and was whole there"]),
+    ],
+)
+def test_outputs_are_compared_where_the_recorded_variants_are_at_hand(notebooks, tmp_path, recorded, says):
+    path = write_notebook(tmp_path / "n.ipynb", recorded, "print(1)", "1\n")
+    assert notebooks.other_data(path) == says
+
+
+def test_a_notebook_that_records_no_data_is_refused(notebooks, tmp_path):
+    with pytest.raises(SystemExit, match="make notebooks"):
+        notebooks.other_data(write_notebook(tmp_path / "n.ipynb", None, "print(1)", "1\n"))
+
+
+@pytest.mark.parametrize(
+    ("variant", "source", "passes"),
+    [
+        ("small", "print(2)", False),  # the same data, and another output than the committed one
+        ("whole", "print(2)", True),
+        ("whole", "raise ValueError", False),
+    ],
+)
+def test_a_changed_output_fails_only_on_the_same_data(notebooks, monkeypatch, tmp_path, capfd, variant, source, passes):
+    monkeypatch.setattr(notebooks, "folder", lambda key: tmp_path)
+    monkeypatch.setattr(notebooks, "check_results", lambda key, path: None)
+    write_notebook(tmp_path / "tiny.ipynb", {"texts": variant}, source, "1\n")
+    assert (notebooks.check("tiny", tmp_path / "output") == 0) is passes
+    assert ("outputs are not compared" in capfd.readouterr().out) is (variant == "whole")
+
+
+def results() -> dict:
+    claim = {"text": "It falls.", "verdict": "reproduced", "measured": {"mean": 1.0}, "why": "it does", "level": 0.95}
+    return {
+        "paper": "tiny",
+        "profile": "quick",
+        "parameters": {"seeds": 5},
+        "seeds": [0, 1],
+        "figures": {},
+        "tables": {},
+        "claims": {"falls": claim},
+        "errata": [],
+        "choices": [],
+        "provenance": {"commit": "version 1", "versions": {}, "seconds": 1.0, "data": {}},
+    }
+
+
+def without_seeds(content):
+    del content["seeds"]
+
+
+def without_the_claim(content):
+    content["claims"].clear()
+
+
+def with_another_verdict(content):
+    content["claims"]["falls"]["verdict"] = "maybe"
+
+
+@pytest.mark.parametrize("spoil", [without_seeds, without_the_claim, with_another_verdict])
+def test_results_that_break_the_contract_are_refused(notebooks, monkeypatch, tmp_path, spoil):
+    monkeypatch.setattr(
+        notebooks, "declaration", lambda key: SimpleNamespace(figures={}, tables={}, claims={"falls": None})
+    )
+    path, content = tmp_path / "results.json", results()
+    path.write_text(json.dumps(content))
+    notebooks.check_results("tiny", path)
+    spoil(content)
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError):
+        notebooks.check_results("tiny", path)
