@@ -1,4 +1,4 @@
-"""Computes the list of packages: `kernels/` and `papers/` live at the top of the repository and ship inside `fedrepro`."""
+"""Lists the packages: `kernels/` and `papers/` live at the top of the repository and ship inside `fedrepro`."""
 
 from setuptools import find_packages, setup
 

@@ -156,7 +156,11 @@ def report(profile: Profile = "quick", output: Output = None) -> None:
 
 
 @app.command()
-def bench(output: Annotated[Path | None, typer.Option(help="A JSON file for the timings.")] = None) -> None:
+def bench(
+    output: Annotated[
+        Path | None, typer.Option(help="A folder for the timings and the plot.", show_default="out/bench")
+    ] = None,
+) -> None:
     """Measure the kernels against their plain counterparts."""
     from fedrepro.bench import run
 

@@ -17,6 +17,7 @@ from fedrepro.models.ensemble import point_masses, unigrams
 GROUP = "FedBoost"
 BUDGET = 32
 SYNTHETIC_STEP, SHAKESPEARE_STEP = 0.001, 0.01
+STILL = 1e-9  # a step so short that weights stay nearly even, and ensembles of all sizes send as many predictors
 ENSEMBLE_SIZES = (1_000, 10_000, 100_000, 1_000_000)
 
 
@@ -161,16 +162,17 @@ class Growth:
 
 
 def growth(
-    *, sizes: tuple[int, ...] = ENSEMBLE_SIZES, skip_rounds: int = 20_000, values: int = 20_000_000, repeats: int = 3
+    *, sizes: tuple[int, ...] = ENSEMBLE_SIZES, skip_rounds: int = 300_000, values: int = 20_000_000, repeats: int = 2
 ) -> Growth:
     """Time a round of growing ensembles of point masses, with the draws in every case.
 
-    Weights start uniform, and preparations (the layout, the classes of weights) are made before the clock starts.
+    The layout of the problem and the classes of weights are made before the clock starts, as a run makes them once.
 
     Parameters
     ----------
     skip_rounds
-        Rounds of draws in skips. Weights are normalised every q/4 rounds or so: at one million less than once.
+        Rounds of draws in skips, in one call: enough to count what is done once in a call, and the normalisation of
+        all weights every q/4 rounds.
     values
         Roughly how many weights the dense versions look at per size.
     """
@@ -178,12 +180,12 @@ def growth(
     for q in sizes:
         goal = objective(power_law_mixture(q), point_masses(q))
         pull, generator = goal.pull(), np.random.default_rng(0)
-        dense_rounds = max(2, values // q // 10)
+        dense_rounds = max(10, values // q // 10)
         found.sizes.append(q)
         found.skips.append(min(_seconds_in_skips(goal, skip_rounds) for _ in range(repeats)) / skip_rounds)
         for times, rounds_with in (
-            (found.dense, lambda uniforms, goal=goal: our_rounds(goal, BUDGET, SYNTHETIC_STEP, uniforms)),
-            (found.numpy, lambda uniforms, pull=pull: point_masses_in_numpy(pull, BUDGET, SYNTHETIC_STEP, uniforms)),
+            (found.dense, lambda uniforms, goal=goal: our_rounds(goal, BUDGET, STILL, uniforms)),
+            (found.numpy, lambda uniforms, pull=pull: point_masses_in_numpy(pull, BUDGET, STILL, uniforms)),
         ):
             seconds = min(
                 _seconds(lambda: rounds_with(generator.random((dense_rounds, q))))  # noqa: B023 - called at once
@@ -197,8 +199,8 @@ def _seconds_in_skips(goal: Objective, rounds: int) -> float:
     state = new_state(goal.size)
     classes = rounds_of.classes_of(state.weights, np.ones(goal.size))
     nothing = np.zeros((0, goal.size))
-    _run(goal, state, BUDGET, SYNTHETIC_STEP, 2, nothing, classes)
-    return _seconds(lambda: _run(goal, state, BUDGET, SYNTHETIC_STEP, rounds, nothing, classes))
+    _run(goal, state, BUDGET, STILL, 2, nothing, classes)
+    return _seconds(lambda: _run(goal, state, BUDGET, STILL, rounds, nothing, classes))
 
 
 def _seconds(call: Callable[[], object]) -> float:

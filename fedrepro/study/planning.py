@@ -44,7 +44,8 @@ class History:
 
     def _nearest_to(self, text: str, settings: Mapping) -> Mapping:
         if text not in self._nearest:
-            self._nearest[text] = max(self._settings.values(), key=lambda old: _likeness(old, settings))
+            known = (self._settings[old] for old in sorted(self._settings))  # ties always fall the same way
+            self._nearest[text] = max(known, key=lambda old: _likeness(old, settings))
         return self._nearest[text]
 
 

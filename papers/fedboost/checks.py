@@ -9,7 +9,7 @@ from itertools import combinations, product
 import numpy as np
 
 from fedrepro.algorithms import aflboost, fedboost
-from fedrepro.algorithms.fedboost import Objective, objective, send_probabilities
+from fedrepro.algorithms.fedboost import SAMPLINGS, Objective, objective, send_probabilities
 from fedrepro.data.federation import Federation
 from fedrepro.kernels import fedboost as rounds_of
 from fedrepro.kernels.mirror import euclidean_divergence
@@ -162,9 +162,7 @@ def ensemble_bias(seed: int) -> float:
 def ensemble_bias_by_sampling(goal: Objective, sampling: str, budget: float, draws: int, seed: int) -> float:
     """Mean error of Σ α~_k over many draws of the compiled sampler, in standard errors."""
     q = goal.size
-    rules = rounds_of.Rules(
-        goal.loss, {"uniform": rounds_of.UNIFORM}.get(sampling, rounds_of.WEIGHTED), 0, 0, budget, 1
-    )
+    rules = rounds_of.Rules(goal.loss, SAMPLINGS[sampling], rounds_of.ENTROPY, rounds_of.SENT, float(budget), 1.0)
     state = rounds_of.State(*(np.zeros(q) for _ in range(4)), np.array([1.0, 0.0, 0.0]))
     state.weights[:] = goal.client_weights
     work = rounds_of.workspace(q, goal.problem.rows)
