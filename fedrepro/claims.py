@@ -20,6 +20,7 @@ from fedrepro.errors import UserError
 VERDICTS = ("reproduced", "partly", "not-reproduced", "not-testable")
 LEVEL = 0.95
 FEWEST_SEEDS = 5
+ROUNDING_ERROR = 1e-12
 FEW_SETTINGS = 3  # more than these are counted and not listed where they all agree
 
 
@@ -67,9 +68,14 @@ class Interval(NamedTuple):
         return low <= self.low and self.high <= high
 
 
-def short(number: float) -> str:
-    """A number with four significant digits, as verdicts and notebooks print it."""
-    rounded = f"{float(number):.4g}"
+def short(number: float, digits: int = 4) -> str:
+    """A number with so many significant digits, as verdicts and notebooks print it.
+
+    What is left of a zero after rounding errors differs between machines and is printed as ``≈0``.
+    """
+    if 0 < abs(number) < ROUNDING_ERROR:
+        return "≈0"
+    rounded = f"{float(number):.{digits}g}"
     return "0" if rounded == "-0" else rounded
 
 

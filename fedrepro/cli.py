@@ -164,7 +164,7 @@ def bench(
     """Measure the kernels against their plain counterparts."""
     from fedrepro.bench import run
 
-    run(output)
+    run(_prepared(output or Path("out") / "bench"))
 
 
 @app.command()

@@ -7,19 +7,18 @@ from pathlib import Path
 from fedrepro.bench.harness import Row
 
 
-def run(output: Path | None = None, *, quick: bool = False) -> None:
+def run(folder: Path, *, quick: bool = False) -> None:
     """Measure everything, show a table, and save it.
 
     Parameters
     ----------
-    output
-        Folder for ``bench.json``, ``bench.png`` and ``bench.svg``; ``out/bench`` by default.
+    folder
+        Where ``bench.json``, ``bench.png`` and ``bench.svg`` go.
     quick
         Tiny sizes, to see that the benchmark works; its numbers mean nothing.
     """
     from rich.console import Console
 
-    folder = Path("out") / "bench" if output is None else Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     console = Console()
     rows, missing, growth = _measure(console, quick)

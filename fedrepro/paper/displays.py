@@ -88,7 +88,7 @@ class TableDisplay:
     published: Mapping
 
     def _text(self):
-        return self.frame.map(lambda value: f"{value:.{self.digits}g}" if isinstance(value, float) else value)
+        return self.frame.map(lambda value: short(value, self.digits) if isinstance(value, float) else value)
 
     def __repr__(self):
         return f"{self.heading}\n{self._text().to_string(index=False)}"
