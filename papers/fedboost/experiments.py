@@ -43,6 +43,8 @@ SQUARED_WAYS = (
 )
 DOMAIN_NAMES = ("smallest roles", "small roles", "large roles", "largest roles")
 CAP = 0.4  # the largest share of a domain in the convex subset Λ of the simplex
+STEPS_OF_DOMAINS = (0.003, 0.03, 0.1)  # beside the 0.01 that is used
+SMOOTHINGS = (0.001, 0.1)  # beside the 0.01 that is used
 SMOOTHING = 0.01  # of AFLBoost's predictors where they are sampled: Section 3 asks for positive densities
 
 
@@ -152,10 +154,11 @@ def agnostic(
     evaluate: list[int],
     cap: float = 1.0,
     step_domains: float = 0.01,
+    smoothing: float = SMOOTHING,
 ) -> Trace:
     """Section 4.3 on Shakespeare's roles in four domains of equal numbers of roles, by how much they say."""
     federation = roles_in_domains(data["shakespeare"])
-    ensemble = unigrams(federation, smoothing=0.0 if sampling == "none" else SMOOTHING)
+    ensemble = unigrams(federation, smoothing=0.0 if sampling == "none" else smoothing)
     return aflboost(
         federation,
         ensemble,
@@ -268,6 +271,16 @@ def _on_words(parameters) -> dict[str, Study]:
             seeds,
         ),
         "aflboost": (agnostic, agnostics, game_seeds),
+        "aflboost-steps": (
+            agnostic,
+            [{"method": "AFLBoost", "step_domains": step} | unsampled for step in STEPS_OF_DOMAINS],
+            [0],
+        ),
+        "aflboost-smoothing": (
+            agnostic,
+            [agnostics[1] | {"smoothing": smoothing} for smoothing in SMOOTHINGS],
+            game_seeds,
+        ),
         "unsampled-domains": (
             agnostic,
             [
