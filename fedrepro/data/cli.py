@@ -1,18 +1,21 @@
-"""``fedrepro data``: which data sets there are, which source serves them, fetch them, prove them."""
+"""``fedrepro data``: which data sets there are, which source serves them, fetch them, prove them, look for leaks."""
 
 import contextlib
 import json
+import re
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from fedrepro.data import cache, publisher, sources
+from fedrepro.data import audit as leaks
+from fedrepro.data import cache, publisher, sources, stand_ins
 from fedrepro.data.table import TABLE, Dataset, Variant, dataset
 from fedrepro.errors import DataUnavailable, UserError
 from fedrepro.settings import data_folder, data_sources
 
-app = typer.Typer(no_args_is_help=True, help="Data sets: list, fetch, verify, and where they are.")
+app = typer.Typer(no_args_is_help=True, help="Data sets: list, fetch, verify, look for leaks, and where they are.")
 
 
 @app.command("list")
@@ -31,23 +34,51 @@ def get(
     everything: Annotated[bool, typer.Option("--all", help="Fetch all data sets.")] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Use only the folder and the cache.")] = False,
 ) -> None:
-    """Fetch data sets, so that later runs need no network."""
+    """Fetch data sets, so that later runs need no network.
+
+    With --all, what cannot be had is reported at the end and is no error, unless nothing at all could be had.
+    """
     if bool(names) == everything:
         raise UserError("Name the data sets to fetch, or give --all, but not both.")
     wanted = [dataset(name) for name in names or TABLE]
     if not offline:
         publisher.ask_all_hosts_again()
-    missing = []
+    missing: dict[str, str] = {}
     with _bars():
         for entry in wanted:
             try:
                 found = _at_hand(entry) if offline else sources.find(entry.name)
             except DataUnavailable as error:
-                missing.append(str(error))
+                missing[entry.name] = str(error)
                 continue
             typer.echo(f"{found.name}: {found.variant} from {found.source} ({found.origin})")
-    if missing:
-        raise DataUnavailable(" ".join(missing))
+    if missing and (not everything or len(missing) == len(wanted)):
+        raise DataUnavailable(" ".join(missing.values()))
+    if everything:
+        _report(missing, len(wanted))
+
+
+@app.command()
+def audit(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME…]", help="Data sets to audit; by default all that are at hand.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of sentences.")] = False,
+) -> None:
+    """Count the samples that two parts of a data set (train and test) share, and those that repeat within a part.
+
+    Samples are compared bit for bit. Data sets that are named are fetched if need be.
+    """
+    rows = []
+    for found in _named(names) if names else _all_at_hand():
+        for overlap in leaks.overlaps(sources.load(found.name, found.variant)):
+            rows.append({"name": found.name, "variant": found.variant, **asdict(overlap)})
+            if not as_json:
+                typer.echo(f"{found.name}: {found.variant}: {overlap}")
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+    elif not rows:
+        typer.echo("No data set is at hand: name those to audit, or run `fedrepro data get`.")
 
 
 @app.command()
@@ -80,6 +111,7 @@ def _row(entry: Dataset, variant: Variant) -> dict:
         "variant": variant.name,
         "digest": variant.digest,
         "source": found.source if found else None,
+        "obtainable": [source for source in data_sources() if source != "cache" and getattr(variant, source)],
         "licence": entry.licence,
         "size": variant.size,
     }
@@ -92,17 +124,57 @@ def _at_hand(entry: Dataset) -> sources.Found:
     raise DataUnavailable(f"The data set {entry.name!r} is neither in the folder nor cached: leave out --offline.")
 
 
+def _named(names: list[str]) -> Iterator[sources.Found]:
+    for entry in [dataset(name) for name in names]:
+        yield sources.find(entry.name)
+
+
+def _all_at_hand() -> Iterator[sources.Found]:
+    for entry in TABLE.values():
+        for variant in entry.variants:
+            if found := sources.look(entry, variant):
+                yield found
+
+
+def _report(missing: dict[str, str], wanted: int) -> None:
+    """Say what of all data sets could not be had, why, and what stands in for it."""
+    if not missing:
+        typer.echo(f"All {wanted} data sets are at hand.")
+        return
+    typer.echo(f"{wanted - len(missing)} of {wanted} data sets are at hand; these are not:")
+    for name, reason in missing.items():
+        had = [stand_in for stand_in in stand_ins.stand_ins_of(name) if stand_in not in missing]
+        typer.echo(f"- {reason}" + (f" In its place there is {had[0]!r}." if had else ""))
+
+
 def _print_table(rows: list[dict]) -> None:
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("name", "variant", "digest", "source", "licence", "size")
+    table = Table(box=SIMPLE_HEAD)
+    for heading in ("name", "variant", "source"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("licence")
+    table.add_column("size", justify="right", no_wrap=True)
     for row in rows:
         size = f"{row['size'] / 1e6:.1f} MB"
-        table.add_row(
-            row["name"], row["variant"], row["digest"][:12], row["source"] or "to be fetched", row["licence"], size
-        )
+        table.add_row(row["name"], row["variant"], _source_in_words(row), _in_short(row["licence"]), size)
     Console().print(table)
+
+
+def _source_in_words(row: dict) -> str:
+    if row["source"]:
+        return row["source"]
+    fetched_from = [source for source in row["obtainable"] if source != "folder"]
+    if fetched_from:
+        return f"via {fetched_from[0]}"
+    return "folder only" if row["obtainable"] else "not to be had"
+
+
+def _in_short(licence: str) -> str:
+    """A licence without its remarks, which stand in brackets or after a semicolon; ``--json`` has the whole."""
+    return re.split(r"\s*[(;]", licence)[0]
 
 
 @contextlib.contextmanager

@@ -6,7 +6,10 @@ them can run code when they are read back.
 
     8 bytes   length of the header, little-endian
     header    JSON; an array stands as {"$array": [dtype, shape, offset]}, a record as {"$Name": {field: …}}
-    rest      the arrays' bytes, one after the other
+    rest      the arrays' bytes, one after the other, each filled up to a multiple of 8 bytes
+
+If there are arrays, spaces fill up the header to a multiple of 8 bytes too: all arrays are aligned, so they are read
+back without a copy.
 """
 
 import dataclasses
@@ -17,7 +20,8 @@ import math
 import numpy as np
 
 _LENGTH_BYTES = 8
-_ARRAY_KINDS = "biuf"
+_ALIGNMENT = 8
+_ARRAY_KINDS = "biufM"
 _RECORDS: dict[str, type] = {}
 
 
@@ -36,10 +40,89 @@ class Texts:
     test: dict[str, list[str]]
 
 
+@record
+@dataclasses.dataclass(frozen=True)
+class Images:
+    """Labelled images: ``x`` uint8 (samples, rows, columns[, channels]), ``y`` uint8 (samples,)."""
+
+    x_train: np.ndarray
+    y_train: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+
+
+@record
+@dataclasses.dataclass(frozen=True)
+class ImageSubset(Images):
+    """Some images of a larger set, a validation set among them; ``idx`` is each image's place in the larger set.
+
+    Training and validation images are both of the larger set's training images.
+    """
+
+    x_val: np.ndarray
+    y_val: np.ndarray
+    idx_train: np.ndarray
+    idx_val: np.ndarray
+    idx_test: np.ndarray
+
+
+@record
+@dataclasses.dataclass(frozen=True)
+class Categories:
+    """A column of categories: the names, and for each row the number of its name."""
+
+    names: list[str]
+    codes: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def texts(self) -> np.ndarray:
+        """The column as an array of texts."""
+        return np.array(self.names)[self.codes]
+
+
+@record
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """A table: the names of its columns in order, and the values of each, numbers, times or :class:`Categories`."""
+
+    names: list[str]
+    values: dict[str, np.ndarray | Categories]
+
+    def __getitem__(self, name: str) -> np.ndarray | Categories:
+        return self.values[name]
+
+    def __len__(self) -> int:
+        return len(self.values[self.names[0]])
+
+    def frame(self):
+        """The table as a :class:`pandas.DataFrame`."""
+        import pandas as pd
+
+        def series(column):
+            if isinstance(column, Categories):
+                return pd.Categorical.from_codes(column.codes, column.names)
+            return column
+
+        return pd.DataFrame({name: series(self.values[name]) for name in self.names})
+
+
+@record
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """A table that its publisher split into a training and a test set; categories have the same codes in both."""
+
+    train: Columns
+    test: Columns
+
+
 def to_bytes(content) -> bytes:
     """The canonical bytes of texts, numbers, arrays, and lists, dicts and records of them."""
     arrays: list[bytes] = []
     header = json.dumps(_plain(content, arrays), sort_keys=True, separators=(",", ":")).encode("ascii")
+    if arrays:
+        header += b" " * (-len(header) % _ALIGNMENT)
     return b"".join([len(header).to_bytes(_LENGTH_BYTES, "little"), header, *arrays])
 
 
@@ -73,10 +156,10 @@ def _plain(value, arrays: list[bytes]):
 
 def _plain_array(array: np.ndarray, arrays: list[bytes]) -> list:
     if array.dtype.kind not in _ARRAY_KINDS:
-        raise TypeError(f"an array of content holds numbers, not {array.dtype}")
+        raise TypeError(f"an array of content holds numbers or times, not {array.dtype}")
     little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     offset = sum(map(len, arrays))
-    arrays.append(little.tobytes())
+    arrays.append(little.tobytes() + b"\0" * (-little.nbytes % _ALIGNMENT))
     return [little.dtype.str, list(array.shape), offset]
 
 

@@ -2,15 +2,19 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
+from fedrepro.data import frames, heat_map
 from fedrepro.errors import UserError
 
 
 @dataclass(frozen=True, eq=False)
 class Federation:
-    """Samples of many clients, stored client after client; build one with :meth:`from_arrays`.
+    """Samples of many clients, stored client after client.
+
+    Build one with :meth:`from_arrays`, :meth:`from_frame` or :meth:`from_csv`.
 
     Attributes
     ----------
@@ -27,7 +31,7 @@ class Federation:
     client_weights
         Weights of the clients in the objective; they sum to 1.
     vocabulary
-        For texts, the word of every id in ``y``; otherwise None.
+        For texts and named classes, the word or name of every id in ``y``; otherwise None.
     """
 
     x: np.ndarray | None
@@ -97,6 +101,46 @@ class Federation:
             vocabulary=None if vocabulary is None else tuple(vocabulary),
         )
 
+    @classmethod
+    def from_frame(
+        cls,
+        frame,
+        *,
+        label: str,
+        features: Sequence[str] | None = None,
+        clients: str | None = None,
+        domains: str | None = None,
+    ) -> "Federation":
+        """Build a federation from a pandas DataFrame with one row per sample.
+
+        Parameters
+        ----------
+        frame
+            The table.
+        label
+            Column of the targets. Numbers are kept; texts become classes 0, 1, … in sorted order, whose names are the
+            ``vocabulary``.
+        features
+            Columns of the features, all numbers; by default all columns that have no other part here.
+        clients, domains
+            Columns that say whose each sample is, and of which domain; None puts all samples into one.
+        """
+        return cls.from_arrays(**frames.arrays_of(frame, label, features, clients, domains))
+
+    @classmethod
+    def from_csv(
+        cls,
+        path: str | Path,
+        *,
+        label: str,
+        features: Sequence[str] | None = None,
+        clients: str | None = None,
+        domains: str | None = None,
+    ) -> "Federation":
+        """Build a federation from a CSV file with a header row; the other parameters are those of from_frame."""
+        frame = frames.read_csv(path)
+        return cls.from_frame(frame, label=label, features=features, clients=clients, domains=domains)
+
     @property
     def n_clients(self) -> int:
         """Number of clients."""
@@ -141,15 +185,33 @@ class Federation:
         return replace(self, domains=_frozen(np.repeat(domain, self.sizes)), domain_names=names)
 
     def describe(self):
-        """One row per client: name, number of samples, names of its domains (a pandas DataFrame)."""
+        """One row per client (a pandas DataFrame).
+
+        The columns are the client's name, its number of samples, its weight in the objective, how many different
+        targets it holds, and the names of its domains.
+        """
         import pandas as pd
 
         owner = np.repeat(np.arange(self.n_clients), self.sizes)
         held: list[list[str]] = [[] for _ in range(self.n_clients)]
         for j, domain in np.unique(np.stack([owner, self.domains], axis=1), axis=0):
             held[j].append(self.domain_names[domain])
-        domains = [", ".join(names) for names in held]
-        return pd.DataFrame({"client": self.client_names, "samples": self.sizes, "domains": domains})
+        return pd.DataFrame(
+            {
+                "client": self.client_names,
+                "samples": self.sizes,
+                "weight": self.client_weights,
+                "targets": [len(np.unique(self.client(j)[1])) for j in range(self.n_clients)],
+                "domains": [", ".join(names) for names in held],
+            }
+        )
+
+    def plot(self):
+        """A heat map of the samples per client and class (a matplotlib figure).
+
+        Measurements, and targets of more than fifty different values, are counted in ten ranges of equal width.
+        """
+        return heat_map.draw(self)
 
 
 def _samples(values, name: str) -> np.ndarray:

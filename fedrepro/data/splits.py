@@ -1,14 +1,21 @@
 """Ways to deal samples to clients: each function returns the client of every sample.
 
 Federation.from_arrays(x, y, clients=splits.dirichlet(y, 10, alpha=0.3, seed=1))
+
+:func:`clusters` does the same one step higher: it returns the domain of every client.
+
+federation.with_domains(splits.clusters(federation, 3, seed=1))
 """
 
 import numpy as np
 
+from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.streams import stream
 
 _DRAWS = 100
+_STARTS = 10
+_BINS = 10
 
 
 def iid(y, n_clients: int, seed: int = 0) -> np.ndarray:
@@ -17,13 +24,20 @@ def iid(y, n_clients: int, seed: int = 0) -> np.ndarray:
     return stream("splits", "split", seed).permutation(np.arange(n) % n_clients)
 
 
-def by_class(y, n_clients: int, *, shards: int = 1, seed: int = 0) -> np.ndarray:
-    """Sort by class, cut into equal shards and deal ``shards`` of them to every client (McMahan et al., 2017)."""
-    n = _checked(y, n_clients * shards)
+def by_class(y, n_clients: int, *, seed: int = 0) -> np.ndarray:
+    """Sort by class and cut into as many equal parts as there are clients, so that each has one class, or few."""
+    return shards(y, n_clients, per_client=1, seed=seed)
+
+
+def shards(y, n_clients: int, *, per_client: int = 2, seed: int = 0) -> np.ndarray:
+    """Sort by class, cut into equal shards and deal ``per_client`` of them to every client (McMahan et al., 2017)."""
+    if per_client < 1:
+        raise UserError(f"A client gets at least one shard, not {per_client}.")
+    n = _checked(y, n_clients * per_client)
     order = np.argsort(np.asarray(y), kind="stable")
-    dealt = stream("splits", "split", seed).permutation(np.arange(n_clients * shards) % n_clients)
+    dealt = stream("splits", "split", seed).permutation(np.arange(n_clients * per_client) % n_clients)
     clients = np.empty(n, dtype=np.int64)
-    clients[order] = dealt[np.arange(n) * (n_clients * shards) // n]
+    clients[order] = dealt[np.arange(n) * (n_clients * per_client) // n]
     return clients
 
 
@@ -58,6 +72,126 @@ def dirichlet(y, n_clients: int, *, alpha: float, seed: int = 0) -> np.ndarray:
     raise UserError(
         f"With alpha={alpha} some of the {n_clients} clients get no sample: take a larger alpha or fewer clients."
     )
+
+
+def by_labels(labels, *, clients_per_label: int = 1, seed: int = 0) -> np.ndarray:
+    """Give the samples of each label (a station, a genre) to clients of its own.
+
+    Parameters
+    ----------
+    labels
+        One label per sample, numbers or texts; the labels are taken in sorted order.
+    clients_per_label
+        To how many clients the samples of a label are dealt, at random and as evenly as possible. The clients
+        ``k * clients_per_label, …, (k + 1) * clients_per_label - 1`` belong to label k.
+    seed
+        Which repetition the draws belong to.
+    """
+    labels = np.asarray(labels)
+    if labels.ndim != 1 or labels.dtype.kind not in "biufUS" or (labels.dtype.kind == "f" and np.isnan(labels).any()):
+        raise UserError("Labels must be a list of numbers or texts, one per sample, with none missing.")
+    _checked(labels, clients_per_label)
+    distinct, label = np.unique(labels, return_inverse=True)
+    rng = stream("splits", "split", seed)
+    clients = np.empty(len(labels), dtype=np.int64)
+    for k, name in enumerate(distinct):
+        members = np.flatnonzero(label == k)
+        if len(members) < clients_per_label:
+            raise UserError(
+                f"The label {name.item()!r} has {len(members)} samples for {clients_per_label} clients: "
+                "take fewer clients per label."
+            )
+        dealt = rng.permutation(np.arange(len(members)) % clients_per_label)
+        clients[members] = k * clients_per_label + dealt
+    return clients
+
+
+def clusters(federation: Federation, n_domains: int, *, on: str = "labels", seed: int = 0) -> np.ndarray:
+    """Group clients with similar data into domains: k-means on one histogram per client.
+
+    Parameters
+    ----------
+    federation
+        The clients.
+    n_domains
+        Number of domains; each gets at least one client. They are numbered in the order of their first clients.
+    on
+        ``labels``: the share of each class in ``y``; ``features``: for each column of ``x``, the shares of ten ranges
+        of equal width.
+    seed
+        Which repetition the draws of the first centres belong to; the best of ten starts is kept.
+    """
+    if not 1 <= n_domains <= federation.n_clients:
+        raise UserError(
+            f"{federation.n_clients} clients cannot be grouped into {n_domains} domains: "
+            "each domain needs at least one client."
+        )
+    histograms = _histograms(federation, on)
+    if len(np.unique(histograms, axis=0)) < n_domains:
+        raise UserError(
+            f"Too many clients have the same histogram of {on} for {n_domains} domains: ask for fewer domains."
+        )
+    return _in_order_of_appearance(_k_means(histograms, n_domains, stream("splits", "split", seed)))
+
+
+def _histograms(federation: Federation, on: str) -> np.ndarray:
+    """One row per client: the shares of its samples that fall into each class, or into each range of each feature."""
+    if on == "labels":
+        if federation.y.dtype.kind == "f":
+            raise UserError("The targets are measurements, not classes: group the clients with on='features'.")
+        cells = [np.unique(federation.y, return_inverse=True)[1].reshape(-1)]
+    elif on == "features":
+        if federation.x is None:
+            raise UserError("The federation has no features: group the clients with on='labels'.")
+        cells = [_ranges(column) for column in federation.x.reshape(len(federation), -1).T]
+    else:
+        raise UserError(f"Clients are grouped on labels or features, not on {on!r}.")
+    return np.hstack([_shares(federation, cell) for cell in cells])
+
+
+def _ranges(values: np.ndarray) -> np.ndarray:
+    """Which of ten ranges of equal width, from the least to the greatest value, each value falls into."""
+    inner_edges = np.linspace(values.min(), values.max(), _BINS + 1)[1:-1]
+    return np.searchsorted(inner_edges, values, side="right")
+
+
+def _shares(federation: Federation, cell: np.ndarray) -> np.ndarray:
+    owner = np.repeat(np.arange(federation.n_clients), federation.sizes)
+    width = int(cell.max()) + 1
+    counts = np.bincount(owner * width + cell, minlength=federation.n_clients * width)
+    return counts.reshape(-1, width) / federation.sizes[:, None]
+
+
+def _k_means(points: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+    """Cluster of every point, from the start that ends with the least sum of squared distances."""
+    from scipy.cluster.vq import ClusterError, kmeans2
+
+    best, least = None, np.inf
+    for _ in range(_STARTS):
+        first = _spread_centres(points, k, rng)
+        try:
+            centres, cluster = kmeans2(points, first, minit="matrix", missing="raise")
+        except ClusterError:  # a centre lost all of its points on the way
+            centres, cluster = first, ((points[:, None] - first) ** 2).sum(axis=2).argmin(axis=1)
+        total = ((points - centres[cluster]) ** 2).sum()
+        if total < least:
+            best, least = cluster, total
+    return best
+
+
+def _spread_centres(points: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+    """k different points, each drawn in proportion to its squared distance from those before (k-means++)."""
+    centres = [points[rng.integers(len(points))]]
+    distance = ((points - centres[0]) ** 2).sum(axis=1)
+    while len(centres) < k:
+        centres.append(points[rng.choice(len(points), p=distance / distance.sum())])
+        distance = np.minimum(distance, ((points - centres[-1]) ** 2).sum(axis=1))
+    return np.array(centres)
+
+
+def _in_order_of_appearance(cluster: np.ndarray) -> np.ndarray:
+    _, first, number = np.unique(cluster, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[number]
 
 
 def _checked(y, parts: int) -> int:

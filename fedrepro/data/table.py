@@ -3,71 +3,13 @@
 import gzip
 import json
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from fedrepro.data import gutenberg, tff
+from fedrepro.data import gutenberg, images, tabular, texts, tff
 from fedrepro.data.content import Texts
+from fedrepro.data.entries import Carrier, Dataset, Folder, Publisher, Variant
 from fedrepro.data.failure import SourceFailed
 from fedrepro.errors import UserError
-
-#: Turns the files of a source (path or address -> bytes) into a content; raises SourceFailed for what is no such file.
-Decoder = Callable[[dict[str, bytes]], object]
-
-
-@dataclass(frozen=True)
-class Folder:
-    """Files under FEDREPRO_DATA."""
-
-    files: tuple[str, ...]
-    decode: Decoder
-
-
-@dataclass(frozen=True)
-class Publisher:
-    """Files at their publisher's addresses, proved by the digest of the content."""
-
-    urls: tuple[str, ...]
-    decode: Decoder
-    limit: int  # bytes that one download may have
-
-
-@dataclass(frozen=True)
-class Carrier:
-    """A package of a registry: ``client`` is pip, npm or apt; ``files`` are shell patterns of paths inside."""
-
-    client: str
-    package: str
-    version: str
-    sha256: str
-    files: tuple[str, ...]
-    decode: Decoder
-    limit: int  # bytes that the package may unpack to
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One content, known by its digest, and the sources that decode to it."""
-
-    name: str
-    digest: str
-    size: int  # bytes of the canonical content
-    folder: Folder | None = None
-    publisher: Publisher | None = None
-    carrier: Carrier | None = None
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """A data set; its variants stand in the order of preference."""
-
-    name: str
-    title: str
-    licence: str
-    citation: str
-    variants: tuple[Variant, ...]
-    notice: str | None = None  # printed before it is fetched, where the licence asks for care
 
 
 def texts_from_json(files: dict[str, bytes]) -> Texts:
@@ -116,7 +58,9 @@ _SHAKESPEARE = Dataset(
     ),
 )
 
-TABLE: dict[str, Dataset] = {dataset.name: dataset for dataset in (_SHAKESPEARE,)}
+TABLE: dict[str, Dataset] = {
+    entry.name: entry for entry in (_SHAKESPEARE, *images.DATASETS, *tabular.DATASETS, *texts.DATASETS)
+}
 
 
 def dataset(name: str) -> Dataset:

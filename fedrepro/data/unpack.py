@@ -1,4 +1,4 @@
-"""Reads files out of zips, tars and Debian packages without writing anything to disk.
+"""Reads files out of zips, tars, Debian packages and compressed files without writing anything to disk.
 
 Members are read into memory, so no path in an archive can reach the file system. Archives that try (absolute paths,
 ``..``, links among the wanted files) or that unpack to far more than they should are refused all the same: they are
@@ -13,9 +13,11 @@ import zlib
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from fedrepro.data.failure import SourceFailed
 
+_GZIP_MAGIC, _XZ_MAGIC = b"\x1f\x8b", b"\xfd7zXZ\0"
 _AR_MAGIC = b"!<arch>\n"
 _AR_HEADER = 60
 _DAMAGED = (tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError, OSError)
@@ -33,42 +35,80 @@ def read_members(archive: Path, wanted: Iterable[str], limit: int) -> dict[str, 
     limit
         How many bytes the archive may unpack to.
     """
-    patterns = tuple(wanted)
     try:
-        found = _read_any(archive, patterns, limit)
+        with open(archive, "rb") as file:
+            return _read_wanted(file, archive.name, tuple(wanted), limit)
     except _DAMAGED as error:
         raise SourceFailed(f"{archive.name} is damaged ({error})") from error
+
+
+def read_members_in(raw: bytes, name: str, wanted: Iterable[str], limit: int) -> dict[str, bytes]:
+    """What :func:`read_members` gives for an archive in memory; ``name`` is for the errors."""
+    try:
+        return _read_wanted(io.BytesIO(raw), name, tuple(wanted), limit)
+    except _DAMAGED as error:
+        raise SourceFailed(f"{name} is damaged ({error})") from error
+
+
+def only(files: dict[str, bytes]) -> bytes:
+    """The one file of a source that has one."""
+    if len(files) != 1:
+        raise SourceFailed(f"there are {len(files)} files instead of one")
+    (raw,) = files.values()
+    return raw
+
+
+def plain(raw: bytes, name: str, limit: int) -> bytes:
+    """The bytes of a file that may be compressed with gzip or xz; ``name`` is for the errors."""
+    if raw.startswith(_GZIP_MAGIC):
+        stream = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    elif raw.startswith(_XZ_MAGIC):
+        stream = lzma.LZMADecompressor()
+    else:
+        return raw
+    try:
+        unpacked = stream.decompress(raw, limit + 1)
+    except _DAMAGED as error:
+        raise SourceFailed(f"{name} is damaged ({error})") from error
+    _refuse_if(len(unpacked) > limit, name, limit)
+    if not stream.eof:
+        raise SourceFailed(f"{name} is damaged (it ends too early)")
+    return unpacked
+
+
+def _read_wanted(file: BinaryIO, name: str, patterns: tuple[str, ...], limit: int) -> dict[str, bytes]:
+    found = _read_any(file, name, patterns, limit)
     for pattern in patterns:
         if not any(fnmatchcase(path, pattern) for path in found):
-            raise SourceFailed(f"{archive.name} does not contain {pattern}")
+            raise SourceFailed(f"{name} does not contain {pattern}")
     return found
 
 
-def _read_any(archive: Path, patterns: tuple[str, ...], limit: int) -> dict[str, bytes]:
-    if zipfile.is_zipfile(archive):
-        return _read_zip(archive, patterns, limit)
-    with open(archive, "rb") as file:
-        if file.read(len(_AR_MAGIC)) == _AR_MAGIC:
-            return _read_tar(io.BytesIO(_data_tar_of_deb(file, limit)), archive.name, patterns, limit)
-        file.seek(0)
-        return _read_tar(file, archive.name, patterns, limit)
+def _read_any(file: BinaryIO, name: str, patterns: tuple[str, ...], limit: int) -> dict[str, bytes]:
+    if zipfile.is_zipfile(file):
+        return _read_zip(file, name, patterns, limit)
+    file.seek(0)
+    if file.read(len(_AR_MAGIC)) == _AR_MAGIC:
+        return _read_tar(io.BytesIO(_data_tar_of_deb(file, limit)), name, patterns, limit)
+    file.seek(0)
+    return _read_tar(file, name, patterns, limit)
 
 
-def _read_zip(archive: Path, patterns: tuple[str, ...], limit: int) -> dict[str, bytes]:
+def _read_zip(file: BinaryIO, name: str, patterns: tuple[str, ...], limit: int) -> dict[str, bytes]:
     found, budget = {}, limit
-    with zipfile.ZipFile(archive) as opened:
+    with zipfile.ZipFile(file) as opened:
         for member in opened.infolist():
-            path = _safe_path(member.filename, archive.name)
+            path = _safe_path(member.filename, name)
             if member.is_dir() or not _matches(path, patterns):
                 continue
-            with opened.open(member) as file:
-                found[path] = file.read(budget + 1)  # what the directory says of the size is not believed
+            with opened.open(member) as body:
+                found[path] = body.read(budget + 1)  # what the directory says of the size is not believed
             budget -= len(found[path])
-            _refuse_if(budget < 0, archive.name, limit)
+            _refuse_if(budget < 0, name, limit)
     return found
 
 
-def _read_tar(file, name: str, patterns: tuple[str, ...], limit: int) -> dict[str, bytes]:
+def _read_tar(file: BinaryIO, name: str, patterns: tuple[str, ...], limit: int) -> dict[str, bytes]:
     found, budget = {}, limit
     with tarfile.open(fileobj=file, mode="r:*") as opened:
         for member in opened:
@@ -83,7 +123,7 @@ def _read_tar(file, name: str, patterns: tuple[str, ...], limit: int) -> dict[st
     return found
 
 
-def _data_tar_of_deb(file, limit: int) -> bytes:
+def _data_tar_of_deb(file: BinaryIO, limit: int) -> bytes:
     """The member ``data.tar.*`` of an ar archive whose magic has been read."""
     while len(header := file.read(_AR_HEADER)) == _AR_HEADER:
         member, size = header[:16].decode("ascii").rstrip(" /"), int(header[48:58])

@@ -24,6 +24,18 @@ def test_arrays_come_back(array):
     assert back["b"].dtype == array.dtype.newbyteorder("<")
 
 
+def test_arrays_are_aligned_and_not_copied():
+    back = from_bytes(to_bytes({"a": np.zeros(3, dtype=np.uint8), "b": np.arange(4.0), "c": "filling"}))
+    assert back["b"].flags.aligned and not back["b"].flags.owndata
+
+
+def test_times_come_back():
+    times = np.array(["2016-01-11T17:00:00", "2016-01-11T17:10:00"], dtype="datetime64[s]")
+    back = from_bytes(to_bytes({"a": times}))["a"]
+    np.testing.assert_array_equal(back, times)
+    assert back.dtype == times.dtype
+
+
 def test_packaging_does_not_matter():
     array = np.arange(6.0).reshape(2, 3)
     assert digest_of({"a": array, "b": "x"}) == digest_of({"b": "x", "a": np.asfortranarray(array.astype(">f8"))})

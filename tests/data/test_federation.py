@@ -1,11 +1,13 @@
-"""Federation, its splits and the synthetic mixtures."""
+"""Federation, a user's own tables, the picture, and the synthetic mixtures."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrepro.data import Federation, splits
+from fedrepro.data import Federation
+from fedrepro.data.heat_map import counts_by_class
 from fedrepro.data.synthetic import power_law_mixture
 from fedrepro.errors import UserError
 
@@ -50,6 +52,8 @@ def test_domains_of_clients():
     assert federation.describe().to_dict("list") == {
         "client": ["a", "b"],
         "samples": [1, 2],
+        "weight": [1 / 3, 2 / 3],
+        "targets": [1, 2],
         "domains": ["u", "u, v"],
     }
     regrouped = federation.with_domains([1, 0], ["x", "y"])
@@ -90,52 +94,14 @@ def test_no_such_client():
         Federation.from_arrays(None, [1]).client(-1)
 
 
-Y = np.repeat(np.arange(10), 60)
-
-
-def test_iid_is_even():
-    clients = splits.iid(Y, 7, seed=3)
-    assert set(np.bincount(clients)) == {85, 86}
-    assert len(np.unique(Y[clients == 0])) == 10
-
-
-@pytest.mark.parametrize("shards", [1, 2])
-def test_by_class(shards):
-    clients = splits.by_class(Y, 10, shards=shards, seed=3)
-    assert set(np.bincount(clients)) == {60}
-    assert all(len(np.unique(Y[clients == j])) <= shards for j in range(10))
-
-
-def test_dirichlet_concentrates_as_alpha_falls():
-    def largest_class_share(alpha):
-        clients = splits.dirichlet(Y, 5, alpha=alpha, seed=3)
-        assert set(clients) == set(range(5))
-        return np.mean([np.bincount(Y[clients == j]).max() / (clients == j).sum() for j in range(5)])
-
-    assert largest_class_share(1000.0) < 0.13 < 0.25 < largest_class_share(0.1)
-
-
-@pytest.mark.parametrize(
-    "split",
-    [splits.iid, splits.by_class, lambda y, n, seed: splits.dirichlet(y, n, alpha=0.5, seed=seed)],
-)
-def test_the_seed_decides(split):
-    np.testing.assert_array_equal(split(Y, 5, seed=1), split(Y, 5, seed=1))
-    assert (split(Y, 5, seed=1) != split(Y, 5, seed=2)).any()
-
-
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: splits.iid(Y, 0), "at least one client"),
-        (lambda: splits.iid([1], 2), "take fewer clients"),
-        (lambda: splits.dirichlet(Y, 5, alpha=0), "is positive"),
-        (lambda: splits.dirichlet([0] * 5, 5, alpha=0.001), "take a larger alpha"),
         (lambda: power_law_mixture(0), "positive whole number"),
         (lambda: power_law_mixture(3, float("nan")), "finite number"),
     ],
 )
-def test_mistakes_in_splits(call, sentence):
+def test_mistakes_in_mixtures(call, sentence):
     with pytest.raises(UserError, match=sentence):
         call()
 
@@ -145,3 +111,101 @@ def test_power_law_mixture():
     assert [list(federation.client(j)[1]) for j in range(4)] == [[0], [1], [2], [3]]
     np.testing.assert_allclose(federation.client_weights * (1 + 1 / 4 + 1 / 9 + 1 / 16), [1, 1 / 4, 1 / 9, 1 / 16])
     assert power_law_mixture(12).client_names[:3] == ("0", "1", "2")
+
+
+TABLE = pd.DataFrame(
+    {
+        "site": ["b", "a", "b", "a"],
+        "region": ["n", "s", "n", "n"],
+        "age": [30, 40, 50, 60],
+        "dose": [0.5, 1.5, 2.5, 3.5],
+        "kind": ["yes", "no", "no", "yes"],
+    }
+)
+
+
+def test_from_frame():
+    federation = Federation.from_frame(TABLE, label="kind", clients="site", domains="region")
+    assert federation.client_names == ("a", "b") and federation.domain_names == ("n", "s")
+    np.testing.assert_array_equal(federation.client(0)[0], [[40, 1.5], [60, 3.5]])
+    np.testing.assert_array_equal(federation.y, [0, 1, 1, 0])
+    np.testing.assert_array_equal(federation.domains, [1, 0, 0, 0])
+    assert federation.vocabulary == ("no", "yes")
+
+
+def test_from_frame_with_chosen_features_and_a_measured_target():
+    federation = Federation.from_frame(TABLE, label="dose", features=["age"])
+    np.testing.assert_array_equal(federation.x, [[30], [40], [50], [60]])
+    np.testing.assert_array_equal(federation.y, TABLE["dose"])
+    assert federation.n_clients == 1 and federation.vocabulary is None
+    assert Federation.from_frame(TABLE, label="age", features=[]).x is None
+
+
+def test_from_csv(tmp_path):
+    path = tmp_path / "mine.csv"
+    TABLE.to_csv(path, index=False)
+    read = Federation.from_csv(path, label="kind", clients="site", domains="region")
+    built = Federation.from_frame(TABLE, label="kind", clients="site", domains="region")
+    np.testing.assert_array_equal(read.x, built.x)
+    np.testing.assert_array_equal(read.y, built.y)
+    assert read.describe().equals(built.describe())
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "sentence"),
+    [
+        ({}, {"label": "sort"}, "no column 'sort': choose from site, region, age, dose, kind"),
+        ({}, {"clients": "who"}, "no column 'who'"),
+        ({}, {"features": ["age", "weight"]}, "no column 'weight'"),
+        ({}, {"features": "region"}, "feature 'region' is not a number"),
+        ({}, {"features": ["age", "kind"]}, "'kind' is the label"),
+        ({"dose": [1.0, None, 2.0, None]}, {}, "'dose' has 2 missing values"),
+        ({"site": ["a", None, "b", "b"]}, {}, "'site' has 1 missing values"),
+        ({"kind": ["a", None, "b", "b"]}, {}, "'kind' has 1 missing values"),
+        ({"dose": [1.0, np.inf, 2.0, 3.0]}, {}, "not finite"),
+    ],
+)
+def test_mistakes_in_frames(change, arguments, sentence):
+    chosen = {"label": "kind", "features": ["age", "dose"], "clients": "site", **arguments}
+    with pytest.raises(UserError, match=sentence):
+        Federation.from_frame(TABLE.assign(**change), **chosen)
+
+
+def test_mistakes_in_tables(tmp_path):
+    with pytest.raises(UserError, match="'age' is there more than once"):
+        Federation.from_frame(TABLE[["age", "age", "kind"]], label="kind")
+    with pytest.raises(UserError, match="DataFrame is needed, not list"):
+        Federation.from_frame([[1, 2]], label="kind")
+    with pytest.raises(UserError, match="y is empty"):
+        Federation.from_frame(TABLE[:0], label="kind", features=["age"])
+    with pytest.raises(UserError, match="No such file"):
+        Federation.from_csv(tmp_path / "none.csv", label="kind")
+    for content in (b"", b'a,b\n1,"2', b"a\n1,2\n1,2,3\n", b"\xff\xfe\x00"):
+        (tmp_path / "bad.csv").write_bytes(content)
+        with pytest.raises(UserError, match="not a CSV file"):
+            Federation.from_csv(tmp_path / "bad.csv", label="kind")
+
+
+def test_plot_shows_the_samples_of_each_client_and_class():
+    federation = Federation.from_frame(TABLE[:3], label="kind", features=["age"], clients="site")
+    figure = federation.plot()
+    axes, bar = figure.axes
+    np.testing.assert_array_equal(axes.images[0].get_array(), [[1, 0], [1, 1]])
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["no", "yes"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
+    assert (axes.get_xlabel(), axes.get_ylabel(), bar.get_ylabel()) == ("class", "client", "samples")
+    assert [text.get_text() for text in axes.texts] == ["1", "0", "1", "1"]
+
+
+def test_plot_of_measurements_counts_ranges():
+    federation = Federation.from_arrays(None, np.arange(100) + 0.25, np.arange(100) % 2)
+    counts, names = counts_by_class(federation)
+    assert counts.shape == (2, 10) and names[0] == "0.25 to 10.15"
+    np.testing.assert_array_equal(counts.sum(axis=1), federation.sizes)
+    np.testing.assert_array_equal(counts.sum(axis=0), [10] * 10)
+
+
+def test_plot_of_many_clients_names_some():
+    axes = Federation.from_arrays(None, np.arange(400) % 40, np.arange(400) % 100).plot().axes[0]
+    assert axes.images[0].get_array().shape == (100, 40)
+    assert len(axes.get_yticklabels()) == 25 and not axes.texts

@@ -1,13 +1,15 @@
 """Archives are read, and hostile ones refused."""
 
+import gzip
 import io
+import lzma
 import tarfile
 import zipfile
 
 import pytest
 
 from fedrepro.data.failure import SourceFailed
-from fedrepro.data.unpack import read_members
+from fedrepro.data.unpack import only, plain, read_members, read_members_in
 
 
 def tar(path, members, mode="w:gz"):
@@ -93,3 +95,36 @@ def test_truncated(kind, tmp_path):
     broken.write_bytes(b"noise" * 1000 if kind == "noise" else whole.read_bytes()[:10_000])
     with pytest.raises(SourceFailed, match="is damaged"):
         read_members(broken, ["a.txt"], 100_000)
+
+
+def test_an_archive_in_memory(tmp_path):
+    raw = tar(tmp_path / "a.tar", [("p/a.txt", b"a")]).read_bytes()
+    assert read_members_in(raw, "a.tar", ["p/*"], 100) == {"p/a.txt": b"a"}
+    with pytest.raises(SourceFailed, match=r"^a\.tar is damaged"):
+        read_members_in(raw[:20], "a.tar", ["p/*"], 100)
+    with pytest.raises(SourceFailed, match=r"^a\.tar does not contain q"):
+        read_members_in(raw, "a.tar", ["q"], 100)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
+def test_compressed_files(compress):
+    body = bytes(range(256)) * 40
+    assert plain(compress(body), "a", len(body)) == body
+    with pytest.raises(SourceFailed, match="a is refused because it unpacks to more than 10,239 bytes"):
+        plain(compress(body), "a", len(body) - 1)
+    with pytest.raises(SourceFailed, match="a is damaged"):
+        plain(compress(body)[:-1], "a", len(body))
+    doctored = bytearray(compress(body))
+    doctored[len(doctored) // 2] ^= 0xFF
+    with pytest.raises(SourceFailed, match="a is damaged"):
+        plain(bytes(doctored), "a", len(body))
+
+
+def test_a_file_that_is_not_compressed_is_left_as_it_is():
+    assert plain(b"1,2,3", "a", 1) == b"1,2,3"
+
+
+def test_the_only_file():
+    assert only({"a": b"1"}) == b"1"
+    with pytest.raises(SourceFailed, match="0 files instead of one"):
+        only({})
