@@ -114,6 +114,7 @@ def _row(entry: Dataset, variant: Variant) -> dict:
         "obtainable": [source for source in data_sources() if source != "cache" and getattr(variant, source)],
         "licence": entry.licence,
         "size": variant.size,
+        "download": variant.carrier.download if variant.carrier else None,
     }
 
 
@@ -168,7 +169,8 @@ def _source_in_words(row: dict) -> str:
         return row["source"]
     fetched_from = [source for source in row["obtainable"] if source != "folder"]
     if fetched_from:
-        return f"via {fetched_from[0]}"
+        cost = f", {row['download'] / 1e6:.1f} MB" if fetched_from == ["carrier"] else ""
+        return f"via {fetched_from[0]}{cost}"
     return "folder only" if row["obtainable"] else "not to be had"
 
 

