@@ -169,8 +169,7 @@ def _source_in_words(row: dict) -> str:
         return row["source"]
     fetched_from = [source for source in row["obtainable"] if source != "folder"]
     if fetched_from:
-        cost = f", {row['download'] / 1e6:.1f} MB" if fetched_from == ["carrier"] else ""
-        return f"via {fetched_from[0]}{cost}"
+        return f"get: {row['download'] / 1e6:.1f} MB" if fetched_from == ["carrier"] else f"via {fetched_from[0]}"
     return "folder only" if row["obtainable"] else "not to be had"
 
 

@@ -153,4 +153,4 @@ def test_list_says_what_a_carrier_would_cost_to_fetch(monkeypatch, tmp_path):
     costs = {(row["name"], row["variant"]): row["download"] for row in rows}
     assert costs["mnist", "full"] == 11_500_000
     assert costs["uci_bias_correction", "full"] is None
-    assert "via carrier, 11.5 MB" in run("list")
+    assert "get: 11.5 MB" in run("list")

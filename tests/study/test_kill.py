@@ -17,9 +17,13 @@ MAX_KILLS = 6
 
 
 def start(log):
-    """The study in a process group of its own, with two workers."""
+    """The study in a process group of its own, with two workers, and deaf to no signal as under a terminal."""
     return subprocess.Popen(
-        [sys.executable, str(PROGRAM), str(log)], start_new_session=True, env={**os.environ, "FEDREPRO_JOBS": "2"}
+        [sys.executable, str(PROGRAM), str(log)],
+        start_new_session=True,
+        env={**os.environ, "FEDREPRO_JOBS": "2"},
+        # what runs in the background of a script inherits that interrupts are ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
