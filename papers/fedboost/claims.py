@@ -124,10 +124,13 @@ def cost_is_independent_of_q(runs: Runs, budget: float, tolerance: Mapping[str, 
 
 
 def loss_falls_with_budget(runs: Runs, budgets, horizon: int) -> Verdict:
-    """From each budget to the next larger one the excess loss falls."""
+    """From each budget to the next larger one the excess loss of the averaged iterate falls.
 
-    def of_rule(sampling: str, iterate: str) -> Verdict:
-        losses = {budget: at(runs.select(sampling=sampling, budget=budget), iterate, horizon) for budget in budgets}
+    Corollary 1 bounds the loss of the average, which Figure 1 returns; of the last iterate it says nothing.
+    """
+
+    def of_rule(sampling: str) -> Verdict:
+        losses = {budget: at(runs.select(sampling=sampling, budget=budget), "average", horizon) for budget in budgets}
         return combine(
             {
                 f"C = {small} to {large}": judge_less(
@@ -137,14 +140,7 @@ def loss_falls_with_budget(runs: Runs, budgets, horizon: int) -> Verdict:
             }
         )
 
-    return combine(
-        {
-            f"{sampling}, {iterate} iterate": of_rule(sampling, iterate)
-            for sampling in ("uniform", "weighted")
-            for iterate in ITERATES
-        },
-        spell_out=True,
-    )
+    return combine({sampling: of_rule(sampling) for sampling in ("uniform", "weighted")}, spell_out=True)
 
 
 def never_above_zero(random_instances: Mapping[str, list[float]], tolerance: float, label: str) -> dict[str, Verdict]:
