@@ -78,9 +78,9 @@ def notebooks(monkeypatch):
     def find(name):
         if name != "texts":
             raise DataUnavailable("none")
-        return SimpleNamespace(variant="small")
+        return SimpleNamespace(name=name, variant="small")
 
-    monkeypatch.setattr(module, "find", find)
+    monkeypatch.setattr(module, "find_or_stand_in", find)
     return module
 
 

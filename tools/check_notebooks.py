@@ -13,7 +13,7 @@ from typing import Any, Literal
 import nbformat
 from pydantic import BaseModel, ConfigDict
 
-from fedrepro.data import find
+from fedrepro.data.stand_ins import find_or_stand_in, variant_of
 from fedrepro.errors import DataUnavailable
 from fedrepro.paper import declaration, folder, keys
 
@@ -80,9 +80,9 @@ class Results(_Part):
 
 
 def variant_at_hand(name: str) -> str | None:
-    """The variant of a data set that this machine can have, or None."""
+    """The variant of a data set (or the stand-in for it) that this machine can have, or None."""
     try:
-        return find(name).variant
+        return variant_of(name, find_or_stand_in(name))
     except DataUnavailable:
         return None
 

@@ -28,11 +28,6 @@ class Found:
     source: str
     origin: str
 
-    @property
-    def key(self) -> str:
-        """``variant:digest``, which names the content in the key of a trial."""
-        return f"{self.variant}:{self.digest}"
-
 
 _served: dict[tuple, tuple[Found, object]] = {}
 

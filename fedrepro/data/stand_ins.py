@@ -1,6 +1,7 @@
 """Corpora that may stand in for one another, so that an experiment runs where the first choice cannot be had.
 
-found, content = first_to_be_had(DOCUMENTS)
+A stand-in counts as a variant of the data set that it stands in for, with its own name in front: ``ptb`` is served as
+``mikolov``, or as ``wikitext_2:raw``. So the results say what they were made from.
 """
 
 from fedrepro.data import sources
@@ -12,13 +13,8 @@ DOCUMENTS = ("ptb", "wikitext_2", "brown")
 CONVERSATIONS = ("cornell_movie_dialogs", "chit_chat")
 
 
-def first_to_be_had(names: tuple[str, ...]) -> tuple[sources.Found, object]:
-    """The first of the data sets that some allowed source can serve, and its content.
-
-    Parameters
-    ----------
-    names
-        Data sets in the order of preference, such as :data:`DOCUMENTS` or :data:`CONVERSATIONS`.
+def find_or_stand_in(name: str) -> sources.Found:
+    """The data set where some allowed source can serve it, or else the first of its stand-ins.
 
     Raises
     ------
@@ -26,12 +22,23 @@ def first_to_be_had(names: tuple[str, ...]) -> tuple[sources.Found, object]:
         If none can be had; the sentences say what was tried for each.
     """
     reasons = []
-    for name in names:
+    for candidate in (name, *stand_ins_of(name)):
         try:
-            return sources.find(name), sources.load(name)
+            return sources.find(candidate)
         except DataUnavailable as error:
             reasons.append(str(error))
     raise DataUnavailable(" ".join(reasons))
+
+
+def variant_of(name: str, found: sources.Found) -> str:
+    """What was found, named as a variant of the data set that was asked for."""
+    return found.variant if found.name == name else f"{found.name}:{found.variant}"
+
+
+def named_by(name: str, variant: str) -> tuple[str, str]:
+    """The data set and the variant that :func:`variant_of` named."""
+    stand_in, colon, own = variant.partition(":")
+    return (stand_in, own) if colon else (name, variant)
 
 
 def stand_ins_of(name: str) -> tuple[str, ...]:

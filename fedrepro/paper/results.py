@@ -132,13 +132,13 @@ def versions() -> dict[str, str]:
 
 def data_record(name: str) -> dict:
     """Which variant of a data set served, and from where; or why it could not be had."""
-    from fedrepro.data import find
+    from fedrepro.data.stand_ins import find_or_stand_in, variant_of
 
     try:
-        found = find(name)
+        found = find_or_stand_in(name)
     except DataUnavailable as problem:
         return {"variant": None, "digest": None, "source": None, "unavailable": str(problem)}
-    return {"variant": found.variant, "digest": found.digest, "source": found.source}
+    return {"variant": variant_of(name, found), "digest": found.digest, "source": found.source}
 
 
 def source_hash(key: str) -> str:

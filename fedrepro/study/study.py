@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fedrepro import settings as process
-from fedrepro.data import find
+from fedrepro.data.stand_ins import find_or_stand_in, variant_of
 from fedrepro.errors import UserError
 from fedrepro.study.closure import source_closure
 from fedrepro.study.executor import Engine, InProcess, Task, finished, local_engine, portable, warm_up
@@ -49,9 +49,9 @@ class Study:
     seeds
         The repetitions of each combination.
     data
-        Names of the data sets that the trial reads; which variant is at hand is found out when the study runs. A
-        mapping from name to ``"variant:digest"`` settles it beforehand. Variants and digests are part of the key, and a
-        trial that has a parameter ``data`` is given a dict from name to variant.
+        Names of the data sets that the trial reads; which variant (or which stand-in) is at hand is found out when the
+        study runs. A mapping from name to ``"variant:digest"`` settles it beforehand. Variants and digests are part of
+        the key, and a trial that has a parameter ``data`` is given a dict from name to variant.
     warm
         Settings that make a trial short. One throw-away trial with them compiles the kernels before parallel work.
     """
@@ -85,7 +85,8 @@ class Study:
         """Name to ``"variant:digest"`` of the data sets; raises DataUnavailable where one cannot be had."""
         if isinstance(self.data, Mapping):
             return dict(self.data)
-        return {name: find(name).key for name in self.data}
+        found = {name: find_or_stand_in(name) for name in self.data}
+        return {name: f"{variant_of(name, one)}:{one.digest}" for name, one in found.items()}
 
     def source(self) -> dict[str, str]:
         """Hash of every module that the trial depends on."""

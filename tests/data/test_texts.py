@@ -145,15 +145,27 @@ def test_what_is_no_such_file(decode, files, reason):
         decode(files)
 
 
-def test_the_first_corpus_that_can_be_had_stands_in(publish, server):
+def test_a_stand_in_serves_where_the_first_choice_cannot_be_had(publish, server, monkeypatch):
     body = b"\tA/at word/nn\n"
     server.answers = [(404, b"", "whole"), (200, body, "whole")]
     publish("0" * 64, lambda files: None, name="first")
     publish(digest_of(body.decode()), lambda files: next(iter(files.values())).decode(), name="second")
-    found, content = stand_ins.first_to_be_had(("first", "second"))
-    assert (found.name, content) == ("second", body.decode())
-    with pytest.raises(DataUnavailable, match="'first' cannot be had"):
-        stand_ins.first_to_be_had(("first",))
+    monkeypatch.setattr(stand_ins, "DOCUMENTS", ("first", "second"))
+    found = stand_ins.find_or_stand_in("first")
+    assert found.name == "second" and sources.load(found.name) == body.decode()
+    variant = stand_ins.variant_of("first", found)
+    assert variant == f"second:{found.variant}" and stand_ins.named_by("first", variant) == ("second", found.variant)
+    assert stand_ins.variant_of("second", found) == found.variant
+    assert stand_ins.named_by("second", found.variant) == ("second", found.variant)
+
+
+def test_without_the_corpus_and_its_stand_ins_both_reasons_are_told(publish, server, monkeypatch):
+    server.answers = [(404, b"", "whole")] * 2
+    for name in ("first", "second"):
+        publish("0" * 64, lambda files: None, name=name)
+    monkeypatch.setattr(stand_ins, "DOCUMENTS", ("first", "second"))
+    with pytest.raises(DataUnavailable, match=r"'first' cannot be had.*'second' cannot be had"):
+        stand_ins.find_or_stand_in("first")
 
 
 def test_stand_ins():

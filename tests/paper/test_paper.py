@@ -180,16 +180,15 @@ def test_results_hold_what_the_contract_says(tiny, quick_values, tmp_path):
 
 
 def test_data_variants_stand_under_the_figure_and_in_the_provenance(tiny, quick_values, tmp_path, monkeypatch):
-    found = Found("documents", "documents:wikitext-2", "ab12", "cache", "somewhere")
-    monkeypatch.setattr("fedrepro.study.study.find", lambda name: found)
-    monkeypatch.setattr("fedrepro.data.find", lambda name: found)
+    found = Found("wikitext_2", "raw", "ab12", "cache", "somewhere")  # stands in for the documents
+    monkeypatch.setattr("fedrepro.data.sources.find", lambda name: found)
     tiny.edit("paper.toml", "[parameters.seeds]", "[data.documents]\nnote = 'x'\n[parameters.seeds]")
     tiny.edit("experiments.py", "seeds=range(parameters.seeds))}", "seeds=range(5), data=['documents'])}")
     produce_everything(quick_values).close()
     written = json.loads((tmp_path / "output" / "results.json").read_text())
-    assert written["figures"]["figure-1"]["data_sets"] == {"documents": "documents:wikitext-2"}
+    assert written["figures"]["figure-1"]["data_sets"] == {"documents": "wikitext_2:raw"}
     assert written["provenance"]["data"] == {
-        "documents": {"variant": "documents:wikitext-2", "digest": "ab12", "source": "cache"}
+        "documents": {"variant": "wikitext_2:raw", "digest": "ab12", "source": "cache"}
     }
 
 
@@ -197,7 +196,7 @@ def test_data_that_cannot_be_had_is_noted(monkeypatch):
     def nothing(name):
         raise DataUnavailable("It cannot be had.")
 
-    monkeypatch.setattr("fedrepro.data.find", nothing)
+    monkeypatch.setattr("fedrepro.data.sources.find", nothing)
     record = results.data_record("mnist")
     assert record == {"variant": None, "digest": None, "source": None, "unavailable": "It cannot be had."}
 

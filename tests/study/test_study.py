@@ -96,7 +96,7 @@ def test_a_trial_that_always_dies_is_named_and_the_others_are_kept():
     with pytest.raises(TrialFailed, match=r"The trial with seed=5 ended its process 3 times"):
         study.run(LocalProcesses(2))
     stored = {planned.seed for planned in study.plan() if planned.status == STORED}
-    assert {0, 1, 2} <= stored and 5 not in stored
+    assert len(stored) >= 3 and 5 not in stored  # which ones depends on how soon each worker is up
 
 
 @pytest.mark.parametrize("engine", [InProcess(), LocalProcesses(2)])
@@ -105,7 +105,7 @@ def test_an_exception_names_the_trial_and_what_was_finished_is_kept(engine, recw
     with pytest.raises(TrialFailed, match=r"kind='value', seed=2 failed with ValueError: no such thing"):
         study.run(engine)
     stored = {planned.seed for planned in study.plan() if planned.status == STORED}
-    assert 0 in stored and 2 not in stored
+    assert stored & {0, 1} and 2 not in stored  # one worker may be up long before the other
     assert not list(recwarn), "a warning would be an output of the notebook"
 
 
