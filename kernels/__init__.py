@@ -28,6 +28,7 @@ from fedrepro.kernels.mixture import (
     mixture_squared_loss,
     squared_loss_by_client,
 )
+from fedrepro.kernels.optimisers import adagrad_step, adam_step, momentum_step, sgd_step
 from fedrepro.kernels.sampling import (
     bernoulli_mask,
     filled_probabilities,
@@ -49,6 +50,8 @@ from fedrepro.kernels.sparse_mixture import (
 )
 
 __all__ = [
+    "adagrad_step",
+    "adam_step",
     "bernoulli_mask",
     "entropy_divergence",
     "entropy_step",
@@ -64,6 +67,7 @@ __all__ = [
     "mixture_log_loss",
     "mixture_squared_gradient",
     "mixture_squared_loss",
+    "momentum_step",
     "normalise_log",
     "project_ball",
     "project_capped_simplex",
@@ -73,6 +77,7 @@ __all__ = [
     "sample_weighted",
     "sample_weighted_without_replacement",
     "sample_without_replacement",
+    "sgd_step",
     "simplex_centre",
     "softmax_from_log",
     "sparse_log_gradient",

@@ -271,3 +271,136 @@ def fedboost_step(alpha, gradient, rules):
     if rules["mirror"] == "euclidean":
         return project_simplex(alpha - rules["step"] * gradient)
     return softmax_from_log(np.log(alpha) - rules["step"] * gradient)
+
+
+# --- Regression, optimisers and Stochastic-AFL ---------------------------------------------------------------------
+
+
+def random_samples(seed, outputs=1, dense=3, levels=(), n=40, p=3, dtype=np.float64):
+    """Samples of p domains, which stand in no order: x, codes, y, order, offsets; the number of columns; parameters."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, dense)).astype(dtype)
+    x.flags.writeable = False  # as in a federation
+    first = dense + np.concatenate([[0], np.cumsum(levels)[:-1]]) if levels else np.zeros(0)
+    codes = np.stack([rng.integers(0, level, n) for level in levels], axis=1) if levels else np.zeros((n, 0))
+    domain = np.concatenate([np.arange(p), rng.integers(0, p, n - p)])
+    by_domain = np.argsort(domain, kind="stable"), np.concatenate([[0], np.cumsum(np.bincount(domain))])
+    columns = dense + sum(levels)
+    w = rng.normal(size=outputs * (columns + 1))
+    return (x, (codes + first).astype(np.uint32), rng.integers(0, max(2, outputs), n), *by_domain), columns, w
+
+
+def one_hot_rows(x, codes, columns):
+    """Dense features, then a one in the column of each category."""
+    rows = np.zeros((len(x), columns))
+    rows[:, : x.shape[1]] = x
+    for row, own in zip(rows, codes, strict=True):
+        for column in own:
+            row[column] += 1.0
+    return rows
+
+
+def sample_loss_and_gradient(features, label, outputs, w):
+    """Loss and gradient of one sample; w has a row of weights for each output, then the biases."""
+    weights, biases = w[:-outputs].reshape(outputs, -1), w[-outputs:]
+    scores = [math.fsum([*(row * features), bias]) for row, bias in zip(weights, biases, strict=True)]
+    if outputs == 1:  # the second of two classes, the first of which has the score 0
+        scores, first = [0.0, *scores], 1
+    else:
+        first = 0
+    shares = softmax_from_log(scores)
+    slopes = [shares[k] - (k == label) for k in range(first, len(scores))]
+    gradient = np.concatenate([np.outer(slopes, features).ravel(), slopes])
+    log_normaliser = max(scores) + math.log(math.fsum(math.exp(s - max(scores)) for s in scores))
+    return log_normaliser - scores[label], gradient
+
+
+def mean_loss_and_gradient(rows, labels, outputs, l2, w):
+    """Over a minibatch or a domain, with l2 / 2 |w|^2."""
+    found = [sample_loss_and_gradient(row, label, outputs, w) for row, label in zip(rows, labels, strict=True)]
+    loss = math.fsum(loss for loss, _ in found) / len(found) + l2 / 2 * math.fsum(w**2)
+    return loss, sum(gradient for _, gradient in found) / len(found) + l2 * w
+
+
+def accuracy(rows, labels, outputs, w):
+    right = 0
+    for row, label in zip(rows, labels, strict=True):
+        scores = w[:-outputs].reshape(outputs, -1) @ row + w[-outputs:]
+        right += (int(scores[0] > 0) if outputs == 1 else int(np.argmax(scores))) == label
+    return right / len(rows)
+
+
+def optimised(name, w, gradients, step, momentum=0.9):
+    """Where an optimiser comes from w with the given gradients, from sums over the whole past."""
+    for t, gradient in enumerate(gradients, start=1):
+        past = np.array(gradients[:t])
+        if name == "sgd":
+            w = w - step * gradient
+        elif name == "momentum":
+            w = w - step * sum(momentum ** (t - s) * past[s - 1] for s in range(1, t + 1))
+        elif name == "adagrad":
+            w = w - step * gradient / (np.sqrt((past**2).sum(axis=0)) + 1e-10)
+        else:
+            first = sum(0.9 ** (t - s) * past[s - 1] for s in range(1, t + 1)) * 0.1 / (1 - 0.9**t)
+            second = sum(0.999 ** (t - s) * past[s - 1] ** 2 for s in range(1, t + 1)) * 0.001 / (1 - 0.999**t)
+            w = w - step * first / (np.sqrt(second) + 1e-8)
+    return w
+
+
+def into_ball(w, radius):
+    return project_ball(w, np.zeros_like(w), radius) if radius < math.inf else w
+
+
+def stochastic_afl(rows, labels, outputs, l2, rules, shift, takes, choices):
+    """Stochastic-AFL on the full simplex; ``takes[k]`` is the list of the minibatches that domain k has to give.
+
+    ``rules`` is a dict with the names of `fedrepro.kernels.afl.Rules`. Returns w, λ and their averages.
+    """
+    p = len(takes)
+    left = [iter(batches) for batches in takes]
+    w = anchor = np.zeros(outputs * (rows.shape[1] + 1))
+    mixture = mixture_anchor = np.full(p, 1.0 / p)
+    gradients, gradient, ascent = [], np.zeros_like(w), np.zeros(p)
+    played, stepped = [], []
+
+    def observed(k):
+        batch = next(left[k])
+        return mean_loss_and_gradient(rows[batch], labels[batch], outputs, l2, w)
+
+    for for_w, for_domains in choices:
+        if rules["version"] == "optimistic":
+            w = into_ball(anchor - rules["step"] * gradient, rules["radius"])
+            mixture = project_simplex(mixture_anchor + rules["step_domains"] * ascent)
+        played.append((w, mixture))
+        if rules["gradient"] == "per-domain":
+            found = [observed(k) for k in range(p)]
+            losses = [loss for loss, _ in found]
+            gradient = sum(share * g for share, (_, g) in zip(mixture, found, strict=True))
+        else:
+            losses = None
+            gradient = observed(sample_weighted(mixture, [for_w])[0])[1]
+        if rules["gradient_domains"] == "one-domain":
+            drawn = int(for_domains * p)
+            losses = [p * observed(k)[0] if k == drawn else 0.0 for k in range(p)]
+        elif losses is None:
+            losses = [observed(k)[0] for k in range(p)]
+        ascent = np.array(losses) + shift
+        if rules["penalty"] > 0 and np.linalg.norm(w) > 0:
+            gradient = gradient + rules["penalty"] * w / np.linalg.norm(w)
+        gradient = gradient * min(1.0, rules["clip"] / np.linalg.norm(gradient))
+        gradients.append(gradient)
+        if rules["version"] == "optimistic":
+            anchor = into_ball(anchor - rules["step"] * gradient, rules["radius"])
+            mixture_anchor = project_simplex(mixture_anchor + rules["step_domains"] * ascent)
+        else:
+            w = w + optimised(rules["optimiser"], np.zeros_like(w), gradients, rules["step"])
+            w = w - optimised(rules["optimiser"], np.zeros_like(w), gradients[:-1], rules["step"])
+            w = into_ball(w, rules["radius"])
+            if rules["version"] == "mirror":
+                mixture = softmax_from_log(np.log(mixture) + rules["step_domains"] * ascent)
+            else:
+                mixture = project_simplex(mixture + rules["step_domains"] * ascent)
+        stepped.append((w, mixture))
+    averaged = played if rules["version"] == "optimistic" else stepped
+    average, average_mixture = (np.mean(part, axis=0) for part in zip(*averaged, strict=True))
+    return w, mixture, average, average_mixture

@@ -1,4 +1,4 @@
-"""The benchmark: what our kernels gain over plain NumPy and SciPy, and where they lose. Timings stand nowhere else."""
+"""The benchmark: what our kernels gain over plain libraries, and where they lose. Timings stand nowhere else."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -33,7 +33,7 @@ def _measure(console, quick: bool):
     """All rows, what could not be measured (case to reason), and the growth with the size of the ensemble."""
     from rich.progress import Progress
 
-    from fedrepro.bench import fedboost
+    from fedrepro.bench import afl, fedboost
     from fedrepro.bench.projection import projection_rows
     from fedrepro.errors import DataUnavailable
 
@@ -46,6 +46,12 @@ def _measure(console, quick: bool):
         except DataUnavailable as reason:
             missing["FedBoost, Shakespeare"] = str(reason)
 
+    def incomes() -> None:
+        try:
+            rows.extend(afl.adult_rows(**({"steps": 20, "repeats": 3} if quick else {})))
+        except DataUnavailable as reason:
+            missing["AFL, Adult"] = str(reason)
+
     small = {"sizes": (10, 100), "repeats": 3} if quick else {}
     masses = {"q": 40, "rounds": 20, "repeats": 3} if quick else {}
     sizes = {"sizes": (20, 200), "skip_rounds": 20, "values": 4_000} if quick else {}
@@ -55,6 +61,7 @@ def _measure(console, quick: bool):
         ("FedBoost, point masses", lambda: rows.extend(fedboost.synthetic_rows(**masses))),
         ("FedBoost, Shakespeare", words),
         ("FedBoost, growing ensembles", lambda: grown.append(fedboost.growth(**sizes))),
+        ("AFL, Adult", incomes),
     ]
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("", total=len(stages))

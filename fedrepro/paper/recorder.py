@@ -76,6 +76,11 @@ class Paper:
         self._used[study] = [int(seed) for seed in chosen.seeds], variants
         return runs
 
+    @property
+    def variants(self) -> dict[str, str]:
+        """Which variant of each data set the studies have used so far."""
+        return {name: variant for _, variants in self._used.values() for name, variant in variants.items()}
+
     def figure(
         self,
         name: str,
@@ -225,8 +230,7 @@ class Paper:
 
     def _variant_of(self, data_set: str) -> str | None:
         _entry(self._declared.data, data_set, "data set", self.key)
-        known = [variants[data_set] for _, variants in self._used.values() if data_set in variants]
-        return known[0] if known else results.data_record(data_set)["variant"]
+        return self.variants.get(data_set) or results.data_record(data_set)["variant"]
 
     def _caption(self, name: str, exhibit: Exhibit, recorded: dict) -> NoteDisplay:
         lines = [("the paper", exhibit.says)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedrepro import bench
-from fedrepro.bench import fedboost
+from fedrepro.bench import afl, fedboost
 from fedrepro.bench.harness import Row
 from fedrepro.data.federation import Federation
 from fedrepro.errors import DataUnavailable
@@ -32,14 +32,15 @@ def test_a_peer_that_computes_something_else_is_noticed():
 
 
 def unavailable(*_, **__):
-    raise DataUnavailable("Shakespeare cannot be had here.")
+    raise DataUnavailable("It cannot be had here.")
 
 
 def test_run_saves_table_and_plot(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(fedboost, "shakespeare_row", unavailable)
+    monkeypatch.setattr(afl, "adult_rows", unavailable)
     bench.run(tmp_path, quick=True)
     saved = json.loads((tmp_path / "bench.json").read_text())
-    assert saved["not measurable"] == {"FedBoost, Shakespeare": "Shakespeare cannot be had here."}
+    assert saved["not measurable"] == dict.fromkeys(["FedBoost, Shakespeare", "AFL, Adult"], "It cannot be had here.")
     assert len(saved["rows"]) == 9
     assert len(saved["seconds per round"]["skips"]) == len(saved["seconds per round"]["sizes"]) == 2
     assert (tmp_path / "bench.png").stat().st_size > 10_000

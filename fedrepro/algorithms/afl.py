@@ -1,0 +1,407 @@
+"""Stochastic-AFL: a model that is good for the worst mixture of the domains.
+
+Mehryar Mohri, Gary Sivek, Ananda Theertha Suresh. Agnostic Federated Learning. ICML 2019. Figures 3 and 4, with their
+numbering of the steps, and the versions of Section 4.5.
+
+On a federation of one's own::
+
+    from fedrepro import Federation
+    from fedrepro.algorithms import afl
+    from fedrepro.models.regression import LogisticRegression
+    federation = Federation.from_arrays(x, y, domains=hospital)
+    trace = afl(federation, LogisticRegression(), steps=2000, step=0.1, step_domains=0.01, batch=32)
+
+The baselines are the same algorithm with a Λ of one point: ``mixtures=uniform(federation)`` trains on all samples
+alike, ``mixtures=only(federation, "doctorate")`` on one domain.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from fedrepro.algorithms.arguments import check_count, check_known, check_positive, evaluation_steps
+from fedrepro.algorithms.domains import Mixtures, Point, Simplex
+from fedrepro.data.federation import Federation
+from fedrepro.errors import UserError
+from fedrepro.kernels import afl as steps_of
+from fedrepro.kernels import optimisers
+from fedrepro.models.problem import Batches, Model, Problem
+from fedrepro.models.regression import Regression
+from fedrepro.streams import stream
+from fedrepro.trace import Recorder, Trace
+
+Version = Literal["stochastic", "mirror", "strongly-convex", "strongly-convex-weighted", "optimistic"]
+
+VERSIONS = {
+    "stochastic": steps_of.STOCHASTIC,
+    "mirror": steps_of.MIRROR,
+    "strongly-convex": steps_of.STRONGLY_CONVEX,
+    "strongly-convex-weighted": steps_of.STRONGLY_CONVEX_WEIGHTED,
+    "optimistic": steps_of.OPTIMISTIC,
+}
+GRADIENTS = {"per-domain": steps_of.PER_DOMAIN, "weighted": steps_of.WEIGHTED}
+GRADIENTS_DOMAINS = {"batch": steps_of.BATCH, "one-domain": steps_of.ONE_DOMAIN}
+OPTIMISERS = {
+    "sgd": optimisers.SGD,
+    "momentum": optimisers.MOMENTUM,
+    "adagrad": optimisers.ADAGRAD,
+    "adam": optimisers.ADAM,
+}
+UNIFORMS_AT_ONCE = 1_000_000  # 8 MB of draws are made ahead of the steps that use them
+
+
+def afl(
+    federation: Federation,
+    model: Model,
+    *,
+    steps: int,
+    step: float,
+    step_domains: float | None = None,
+    batch: int = 1,
+    mixtures: Mixtures | None = None,
+    initial_mixture: Sequence[float] | None = None,
+    gradient: Literal["per-domain", "weighted"] = "per-domain",
+    gradient_domains: Literal["batch", "one-domain"] = "batch",
+    optimiser: Literal["sgd", "momentum", "adagrad", "adam"] = "sgd",
+    momentum: float = 0.9,
+    version: Version = "stochastic",
+    radius: float | None = None,
+    penalty: float = 0.0,
+    skewness: float = 0.0,
+    clip: float | None = None,
+    evaluate: int | Sequence[int] = 50,
+    test: Federation | None = None,
+    seed: int = 0,
+) -> Trace:
+    """Train a model against the worst mixture of the domains.
+
+    Parameters
+    ----------
+    federation, model
+        The data, in domains, and what learns from them: a regression of `fedrepro.models.regression`, a network, or
+        anything that keeps the promises of `fedrepro.models.problem`.
+    steps, step, step_domains
+        T, and the step sizes γ_w and γ_λ. ``step_domains`` is not used, and need not be given, where Λ is one point
+        and in the strongly convex versions. For these, ``step`` is one over the modulus of strong convexity.
+    batch
+        Samples in a minibatch of a domain, drawn with replacement.
+    mixtures
+        Λ: `Simplex` (default), `CappedSimplex`, `Hull` or `Point` of `fedrepro.algorithms.domains`.
+    initial_mixture
+        λ_0; by default the projection of the even mixture on Λ.
+    gradient
+        Of w: ``"per-domain"``, a minibatch of every domain, weighted by λ; ``"weighted"``, a minibatch of one domain
+        that is drawn from λ.
+    gradient_domains
+        Of λ: ``"batch"``, the losses on a minibatch of every domain, which is that of the per-domain gradient;
+        ``"one-domain"``, p times the loss on a minibatch of one domain that is drawn uniformly, and 0 elsewhere.
+    optimiser, momentum
+        What makes a step of w from its gradient; ``momentum`` is for ``"momentum"``.
+    version
+        ``"stochastic"``: Figure 3. ``"mirror"``: λ by exponentiated gradients and projection in Kullback-Leibler
+        divergence. ``"optimistic"``: both players step from an anchor along the last gradient before they see the next
+        one. ``"strongly-convex"``: λ is the best response to the losses on all samples, and step t has the length
+        ``step / t``; ``"strongly-convex-weighted"``: ``2 step / (t + 1)``, and iterate t weighs t in the average.
+    radius
+        W is the ball of this radius around 0; by default all of space.
+    penalty, skewness
+        γ and μ of equation (6). The term μ χ²(λ ‖ m̄) is convex in λ, so that its maximum over the simplex is at a
+        corner: it shifts the loss of domain k by μ (m / m_k - 1). It therefore needs the full simplex for Λ.
+    clip
+        The largest norm of a stochastic gradient of w; a longer one is shortened.
+    evaluate
+        How many times the losses are evaluated, or after which steps.
+    test
+        Data with the same domains, on which the metrics of the model are evaluated as well.
+    seed
+        Varies minibatches, drawn domains, and w_0 where the model draws it.
+
+    Returns
+    -------
+    Trace
+        Columns ``round`` (steps done), ``loss`` and ``average_loss`` (on all samples of each domain, of the last and
+        of the averaged iterate), ``mixture`` and ``average_mixture``; with ``test`` also ``test_…`` and
+        ``average_test_…`` for each metric of the model; ``sent`` and ``received`` (scalars, by the server,
+        cumulative: w goes to one client of each domain that takes part in the step, and a gradient, a loss, or both
+        come back). ``final`` holds ``w``, ``average``, ``mixture`` and ``average_mixture``.
+        The averages are those of Figure 3, over the iterates after each step; in the strongly convex and the
+        optimistic versions they are over the iterates at which the gradients are taken, of which the theorems speak.
+    """
+    mixtures = Simplex() if mixtures is None else mixtures
+    fixed = isinstance(mixtures, Point)
+    _check_choices(version, gradient, gradient_domains, optimiser)
+    _check_numbers(steps, step, batch, momentum, radius, penalty, skewness, clip)
+    if skewness > 0 and not isinstance(mixtures, Simplex):
+        raise UserError("skewness needs Λ = Simplex(): on another set the term of equation (6) is no shift of losses.")
+    if not fixed and federation.n_domains < 2:
+        raise UserError("AFL guards against mixtures of domains: give the federation at least two domains.")
+    if not fixed and not version.startswith("strongly-convex"):
+        _check_step_domains(step_domains)
+    rules = steps_of.Rules(
+        version=VERSIONS[version],
+        gradient=GRADIENTS[gradient],
+        gradient_domains=steps_of.FIXED if fixed else GRADIENTS_DOMAINS[gradient_domains],
+        optimiser=OPTIMISERS[optimiser],
+        step=float(step),
+        step_domains=float(step_domains or 0.0),
+        momentum=float(momentum),
+        radius=np.inf if radius is None else float(radius),
+        penalty=float(penalty),
+        clip=np.inf if clip is None else float(clip),
+    )
+    problem = model.on(federation)
+    examiner = None if test is None else _problem_of_test(model, problem, federation, test)
+    mixture = _first_mixture(mixtures, initial_mixture, federation.n_domains)
+    active = mixture > 0 if fixed else np.ones(mixture.size, dtype=bool)
+    game = _Game(
+        problem=problem,
+        rules=rules,
+        mixtures=mixtures,
+        state=steps_of.start(rules, problem.initial(seed), mixture),
+        batches=problem.batches(int(batch), seed, active),
+        shift=skewness * (problem.sizes.sum() / problem.sizes - 1.0),
+        choices=stream("afl", "sampling", seed),
+    )
+    run = _run_compiled if _is_compiled(game) else _run_step_by_step
+    sent, received = _traffic(rules, problem.n_parameters, int(active.sum()))
+    recorder, done = Recorder(), 0
+    for stop in evaluation_steps(evaluate, steps):
+        if stop > done:
+            run(game, stop - done)
+        done = stop
+        recorder.row(
+            round=float(done),
+            **_evaluated(game, examiner, done),
+            sent=sent * float(done),
+            received=received * float(done),
+        )
+    average, average_mixture = _averages(game.state)
+    return recorder.trace(
+        final={
+            "w": game.state.w,
+            "average": average,
+            "mixture": game.state.mixture,
+            "average_mixture": average_mixture,
+        }
+    )
+
+
+class _Game(NamedTuple):
+    """A run: two players, what they see and what they have."""
+
+    problem: Problem
+    rules: steps_of.Rules
+    mixtures: Mixtures
+    state: steps_of.State
+    batches: Batches
+    shift: np.ndarray
+    choices: np.random.Generator
+
+
+# --- step by step: any model, any Λ ----------------------------------------------------------------------------------
+
+
+def _run_step_by_step(game: _Game, count: int) -> None:
+    rules, state = game.rules, game.state
+    averages_played = steps_of.averages_played(rules.version)
+    for _ in range(count):
+        _prepare(game)
+        _observe(game)  # step 1
+        if averages_played:
+            steps_of.enter_average(rules, state)
+        steps_of.descend(rules, state)  # step 2
+        _ascend(game)  # step 3
+        if not averages_played:
+            steps_of.enter_average(rules, state)
+
+
+def _prepare(game: _Game) -> None:
+    """Where a version moves before it sees gradients: to the foreseen point, or to the best response."""
+    rules, state = game.rules, game.state
+    if rules.version == steps_of.OPTIMISTIC:
+        steps_of.foresee(rules, state)
+        if rules.gradient_domains != steps_of.FIXED:
+            state.mixture[:] = game.mixtures.project(state.mixture_anchor + rules.step_domains * state.ascent)
+    elif _responds(rules):
+        losses = game.problem.domain_losses(state.w)
+        _check_finite(losses, state)
+        state.mixture[:] = game.mixtures.respond(losses + game.shift)
+
+
+def _observe(game: _Game) -> None:
+    """Step 1: the stochastic gradients of Figure 4, into the state."""
+    rules, state, batches = game.rules, game.state, game.batches
+    p = state.mixture.size
+    nothing, losses = np.zeros(p), None
+    for_w, for_domains = game.choices.random(2) if _draws_domains(rules) else (0.0, 0.0)
+    if rules.gradient == steps_of.PER_DOMAIN:
+        losses, state.gradient[:] = batches.losses_and_gradient(state.w, batches.next(), state.mixture)
+    else:
+        drawn = steps_of.drawn_from(state.mixture, for_w)
+        _, state.gradient[:] = batches.losses_and_gradient(state.w, batches.next(drawn), np.eye(p)[drawn])
+    if rules.gradient_domains == steps_of.FIXED or _responds(rules):
+        return
+    if rules.gradient_domains == steps_of.ONE_DOMAIN:
+        drawn = int(for_domains * p)
+        losses, _ = batches.losses_and_gradient(state.w, batches.next(drawn), nothing)
+        losses = p * losses
+    elif losses is None:
+        losses, _ = batches.losses_and_gradient(state.w, batches.next(), nothing)
+    _check_finite(losses, state)
+    state.ascent[:] = losses + game.shift
+
+
+def _ascend(game: _Game) -> None:
+    """Step 3."""
+    rules, state, mixtures = game.rules, game.state, game.mixtures
+    if rules.gradient_domains == steps_of.FIXED or _responds(rules):
+        return
+    if rules.version == steps_of.MIRROR:
+        weights = np.empty_like(state.mixture)
+        steps_of.exponentiated(state.mixture, state.ascent, rules.step_domains, weights)
+        state.mixture[:] = mixtures.project_entropic(weights)
+    elif rules.version == steps_of.OPTIMISTIC:
+        state.mixture_anchor[:] = mixtures.project(state.mixture_anchor + rules.step_domains * state.ascent)
+    else:
+        state.mixture[:] = mixtures.project(state.mixture + rules.step_domains * state.ascent)
+
+
+def _responds(rules: steps_of.Rules) -> bool:
+    """Whether λ is a best response."""
+    strongly_convex = rules.version in (steps_of.STRONGLY_CONVEX, steps_of.STRONGLY_CONVEX_WEIGHTED)
+    return strongly_convex and rules.gradient_domains != steps_of.FIXED
+
+
+def _draws_domains(rules: steps_of.Rules) -> bool:
+    return rules.gradient == steps_of.WEIGHTED or rules.gradient_domains == steps_of.ONE_DOMAIN
+
+
+# --- compiled: regression, against all mixtures or a fixed one -----------------------------------------------------
+
+
+def _is_compiled(game: _Game) -> bool:
+    known = isinstance(game.mixtures, Simplex | Point)
+    return isinstance(game.problem, Regression) and known and not _responds(game.rules)
+
+
+def _run_compiled(game: _Game, count: int) -> None:
+    """The same steps in one compiled call; draws are made for as many steps at once as fit into a fixed memory."""
+    rules, batches = game.rules, game.batches
+    per_step = batches.batch * steps_of.minibatches_of_a_domain(rules)
+    at_once = max(1, UNIFORMS_AT_ONCE // (per_step * game.state.mixture.size))
+    while count > 0:
+        now = min(count, at_once)
+        batches.reserve(now * per_step)
+        choices = game.choices.random((now, 2)) if _draws_domains(rules) else np.zeros((now, 2))
+        finite = steps_of.regression_steps(
+            game.problem.samples,
+            game.problem.form,
+            rules,
+            game.state,
+            game.shift,
+            batches.active,
+            batches.batch,
+            batches.pool,
+            batches.cursor,
+            choices,
+        )
+        if not finite:
+            _check_finite(np.array([np.nan]), game.state)
+        count -= now
+
+
+# --- what is reported ------------------------------------------------------------------------------------------------
+
+
+def _averages(state: steps_of.State) -> tuple[np.ndarray, np.ndarray]:
+    """w^A and λ^A so far; the first iterates before the first step."""
+    total = state.clock[1]
+    if total == 0:
+        return state.w.copy(), state.mixture.copy()
+    return (state.w_sum / total).astype(state.w.dtype), state.mixture_sum / total
+
+
+def _evaluated(game: _Game, examiner: Problem | None, done: int) -> dict[str, np.ndarray]:
+    """The columns of a row of the trace that say how good the iterates are."""
+    state = game.state
+    average, average_mixture = _averages(state)
+    row = {
+        "loss": game.problem.domain_losses(state.w),
+        "mixture": state.mixture,
+        "average_loss": game.problem.domain_losses(average),
+        "average_mixture": average_mixture,
+    }
+    _check_finite(row["loss"], state)
+    if examiner is not None:
+        row |= {f"test_{name}": values for name, values in examiner.metrics(state.w).items()}
+        row |= {f"average_test_{name}": values for name, values in examiner.metrics(average).items()}
+    return row
+
+
+def _traffic(rules: steps_of.Rules, n: int, active: int) -> tuple[int, int]:
+    """Scalars that the server sends and receives in a step."""
+    visited = active if rules.gradient == steps_of.PER_DOMAIN else 1
+    sent, received = visited * n, visited * n
+    if rules.gradient_domains == steps_of.FIXED:
+        return sent, received
+    if rules.gradient_domains == steps_of.BATCH:  # all domains answer with a loss, and need w for it
+        return active * n, received + active
+    return sent + (n if rules.gradient == steps_of.WEIGHTED else 0), received + 1
+
+
+# --- checks ----------------------------------------------------------------------------------------------------------
+
+
+def _check_choices(version: str, gradient: str, gradient_domains: str, optimiser: str) -> None:
+    check_known("version", version, VERSIONS)
+    check_known("gradient", gradient, GRADIENTS)
+    check_known("gradient_domains", gradient_domains, GRADIENTS_DOMAINS)
+    check_known("optimiser", optimiser, OPTIMISERS)
+    if version not in ("stochastic", "mirror") and optimiser != "sgd":
+        raise UserError(f"version={version!r} fixes the steps of w: use optimiser='sgd'.")
+    if version.startswith("strongly-convex") and gradient_domains != "batch":
+        raise UserError(f"version={version!r} responds to all samples of every domain: use gradient_domains='batch'.")
+
+
+def _check_numbers(steps, step, batch, momentum, radius, penalty, skewness, clip) -> None:
+    check_count("steps", steps)
+    check_count("batch", batch)
+    check_positive("step", step)
+    for name, value in (("radius", radius), ("clip", clip)):
+        if value is not None:
+            check_positive(name, value)
+    for name, value in (("penalty", penalty), ("skewness", skewness)):
+        if not (np.isfinite(value) and value >= 0):
+            raise UserError(f"{name}={value} is not a finite number of at least 0.")
+    if not 0 <= momentum < 1:
+        raise UserError(f"momentum={momentum} is not a share: choose from 0 to below 1.")
+
+
+def _check_step_domains(step_domains: float | None) -> None:
+    if step_domains is None:
+        raise UserError("step_domains is missing: AFL needs the step size of the mixture of domains.")
+    check_positive("step_domains", step_domains)
+
+
+def _check_finite(losses: np.ndarray, state: steps_of.State) -> None:
+    if not np.all(np.isfinite(losses)):
+        raise UserError(f"The loss is no longer finite after {state.clock[0]:.0f} steps: choose a smaller step.")
+
+
+def _first_mixture(mixtures: Mixtures, given: Sequence[float] | None, domains: int) -> np.ndarray:
+    if given is None:
+        return mixtures.project(np.full(domains, 1.0 / domains))
+    mixture = np.array(given, dtype=np.float64)
+    if mixture.shape != (domains,) or not np.allclose(mixtures.project(mixture), mixture, rtol=0.0, atol=1e-9):
+        raise UserError(f"initial_mixture must be a mixture of the {domains} domains that lies in Λ.")
+    return mixture
+
+
+def _problem_of_test(model: Model, problem: Problem, federation: Federation, test: Federation) -> Problem:
+    if test.domain_names != federation.domain_names:
+        raise UserError("The test data must have the domains of the federation, under the same names.")
+    examiner = model.on(test)
+    if examiner.n_parameters != problem.n_parameters:
+        raise UserError("The test data must have the features of the federation: the model has another size on them.")
+    return examiner

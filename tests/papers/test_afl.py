@@ -1,0 +1,374 @@
+"""AFL's experiments, checks and claims: every claim must be able to say no."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedrepro.claims import FEWEST_SEEDS
+from fedrepro.data.federation import Federation
+from fedrepro.models.regression import LogisticRegression
+from fedrepro.paper import check, declaration, folder, resolve
+from fedrepro.paper.parameters import as_object
+from fedrepro.papers.afl import checks, drawings, experiments
+from fedrepro.papers.afl import claims as judge
+from fedrepro.study import Runs
+from fedrepro.study.runs import Run
+from fedrepro.trace import Trace
+
+SEEDS = range(6)
+
+
+def runs_with(domains: list[float], *, average: list[float] | None = None, noise: float = 0.01, **settings) -> Runs:
+    """Runs that end with the given values of the domains, up to a little noise; Û is their mean."""
+    made = []
+    for seed in SEEDS:
+        columns = {name: np.array([0.0, 1.0]) for name in ("round", "sent", "received")}
+        for iterate, values in (("last", domains), ("average", average or domains)):
+            jitter = noise * np.random.default_rng([seed, len(iterate)]).normal(size=len(values))
+            columns[iterate] = np.stack([np.zeros(len(values)), np.array(values) + jitter])
+            columns[f"{iterate}_uniform"] = columns[iterate].mean(axis=1)
+        made.append(Run(settings, seed, Trace(columns, {})))
+    return Runs(made)
+
+
+# --- the declaration ---------------------------------------------------------------------------------------------
+
+
+def test_notebook_parameters_and_data_sets_agree_with_the_declaration():
+    check("afl")
+
+
+def test_every_id_of_the_paper_is_declared():
+    declared = declaration("afl")
+    assert {"figure-1", "figure-2", "step-size-trade-off", "duality-gap"} <= set(declared.figures)
+    assert {"table-1", "table-2", "table-3"} <= set(declared.tables)
+    assert set(declared.claims) == {
+        "afl-lifts-worst-domain-adult",
+        "afl-lifts-worst-domain-fmnist",
+        "afl-lifts-worst-domain-lm",
+        "afl-costs-average-adult",
+        "afl-gains-average-fmnist",
+        "doc-is-harder-lm",
+        "afl-close-to-doc-only-lm",
+        "proposition-1",
+        "theorem-2-rate",
+        "lemma-2",
+        "lemma-3",
+        "lemma-4",
+        "weighted-cheaper-than-perdomain",
+    }
+
+
+@pytest.mark.parametrize("profile", ["quick", "full"])
+def test_studies_fit_their_trials_and_have_enough_seeds(profile):
+    parameters = as_object(resolve(declaration("afl"), profile, {}))
+    for name, study in experiments.studies(parameters).items():
+        assert study.name == name
+        assert len(study.seeds) >= FEWEST_SEEDS or name.startswith("selection-")
+    if profile == "full":
+        assert parameters.adult_seeds >= 50 and parameters.fmnist_seeds >= 10
+        assert (parameters.lm_units, parameters.lm_vocabulary, parameters.lm_epochs) == (200, 10_000, 6)
+
+
+def reference() -> dict:
+    return json.loads((folder("afl") / "reference" / "results.json").read_text(encoding="utf-8"))
+
+
+def test_full_profile_reference_is_complete():
+    declared, made = declaration("afl"), reference()
+    assert made["profile"] == "full"
+    for kind in ("claims", "figures", "tables"):
+        assert set(made[kind]) == set(getattr(declared, kind))
+    assert all(erratum["measured"] for erratum in made["errata"])
+    for figure in made["figures"].values():
+        assert (Path(folder("afl")) / "reference" / figure["files"][0]).exists()
+
+
+def test_hyper_parameters_in_use_are_those_that_the_rule_picks():
+    choices = {choice["id"]: choice["measured"] for choice in reference()["choices"]}
+    picked = choices["hyper-parameters"]
+    assert picked["Adult, picked here"] == picked["Adult, used"] == experiments.ADULT
+    assert picked["Fashion-MNIST, picked here"] == picked["Fashion-MNIST, used"] == experiments.FMNIST
+
+
+# --- data and trials -----------------------------------------------------------------------------------------------
+
+
+def federation_of(sizes: list[int]) -> Federation:
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    rows = np.arange(owner.size, dtype=float)[:, None]
+    return Federation.from_arrays(rows, owner % 2, domains=owner)
+
+
+def test_folds_cut_every_domain_in_five_and_together_are_all_of_it():
+    whole = federation_of([10, 25])
+    held = []
+    for fold in range(experiments.FOLDS):
+        train, out = experiments.held_out(whole, fold)
+        assert np.bincount(out.domains).tolist() == [2, 5]
+        assert sorted([*train.x[:, 0], *out.x[:, 0]]) == list(range(35))
+        held += out.x[:, 0].tolist()
+    assert sorted(held) == list(range(35))
+
+
+def test_rows_of_a_table_guard_against_what_they_say():
+    whole = federation_of([10, 30])
+    assert experiments.guarded_against("uniform", whole).mixture.tolist() == [0.25, 0.75]
+    assert experiments.guarded_against("1", whole).mixture.tolist() == [0.0, 1.0]
+    assert experiments.guarded_against("agnostic", whole).project(np.array([0.5, 0.5])).tolist() == [0.5, 0.5]
+
+
+def test_education_is_no_feature_of_adult():
+    assert "education" not in experiments.ADULT_FEATURES and len(experiments.ADULT_FEATURES) == 7
+
+
+def test_convex_trial_goes_to_the_saddle_point_and_repeats_its_bytes():
+    first, again, other = (experiments.to_saddle_point(seed=s, version="stochastic", steps=2_000) for s in (1, 1, 2))
+    assert first.to_bytes() == again.to_bytes() != other.to_bytes()
+    assert 0 < first["gap"][0] < 0.05
+    assert first["excess"][0] <= first["gap"][0]
+
+
+# --- theory ----------------------------------------------------------------------------------------------------------
+
+
+def test_proposition_1_by_hand():
+    found = checks.proposition_1()
+    assert found["uniform"] == pytest.approx(np.log(4 / np.sqrt(3)))
+    assert found["agnostic"] == pytest.approx(np.log(2))
+    assert checks.proposition_1_in_closed_form(0.5) == pytest.approx(np.log(2 / np.sqrt(3)))
+    assert checks.proposition_1(0.9)["gap"] == pytest.approx(checks.proposition_1_in_closed_form(0.9))
+
+
+def test_saddle_point_satisfies_the_conditions_of_optimality():
+    problem, known = checks.convex_model().on(checks.convex_problem()), checks.saddle_point()
+    losses = problem.domain_losses(known["w"])
+    assert losses == pytest.approx(known["value"], abs=1e-7)  # no domain can be ignored, so all are equally bad
+    assert known["mixture"] @ checks.domain_gradients(problem, known["w"]) == pytest.approx(0.0, abs=1e-6)
+    assert np.linalg.norm(known["w"]) < checks.RADIUS
+    gap = checks.duality_gap(known["w"], known["mixture"])
+    assert gap["gap"] == pytest.approx(0.0, abs=1e-9) and gap["excess"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_gradients_of_single_samples_against_differences():
+    case = checks.random_gradients(3)
+    step = 1e-6
+    for direction in np.eye(case.w.size):
+        up, down = (case.problem.domain_losses(case.w + sign * step * direction) for sign in (1, -1))
+        assert case.domain_gradients @ direction == pytest.approx((up - down) / (2 * step), abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lemmas_on_random_problems(seed):
+    case = checks.random_gradients(seed)
+    of_domains, per_domain, weighted = case.domain_gradient(), case.per_domain(), case.weighted()
+    assert of_domains["variance"] == pytest.approx(of_domains["formula"])
+    assert of_domains["variance"] <= of_domains["bound"]
+    assert per_domain["variance"] <= per_domain["bound with R_Λ²"] <= per_domain["bound"]
+    assert weighted["variance"] == pytest.approx(weighted["formula"])
+    assert weighted["variance"] <= weighted["bound"]
+
+
+def test_sampled_gradients_notice_a_wrong_mean():
+    case = checks.random_gradients(0)
+    assert max(abs(error) for error in case.sampled(draws=2_000, seed=1).values()) < 4
+    case.domain_losses, case.gradient = 1.2 * case.domain_losses, 1.2 * case.gradient
+    assert min(abs(error) for error in case.sampled(draws=2_000, seed=1).values()) > 4
+
+
+def test_gradients_are_counted_while_the_algorithm_runs():
+    assert checks.sample_gradients_per_step(8, "per-domain") == 8
+    assert checks.sample_gradients_per_step(8, "weighted") == 1
+
+
+def test_bound_and_steps_of_theorem_2():
+    assert checks.bound_of_theorem_2(400) == pytest.approx(checks.bound_of_theorem_2(100) / 2)
+    for version in ("stochastic", "mirror", "optimistic"):
+        early, late = checks.steps_of(version, 100), checks.steps_of(version, 400)
+        assert late == pytest.approx(tuple(step / 2 for step in early))
+    assert checks.steps_of("strongly-convex", 10) == (1 / checks.MODULUS, None)
+    problem = checks.convex_model().on(checks.convex_problem())
+    extreme = np.full(problem.n_parameters, checks.RADIUS / np.sqrt(problem.n_parameters))
+    largest = checks.constants_of_theorem_2()["largest loss"]
+    assert all(problem.domain_losses(sign * extreme).max() <= largest for sign in (1, -1))
+
+
+def test_the_regularised_objective_has_no_saddle_point_and_its_corner_form_has():
+    found = checks.two_parabolas(0.5)
+    assert found["min max"] > found["max min"] + 0.01
+    assert found["min max"] == pytest.approx(found["min of the shifted losses' maximum"], abs=1e-3)
+    assert checks.two_parabolas(0.0)["min max"] == pytest.approx(checks.two_parabolas(0.0)["max min"], abs=1e-3)
+
+
+def test_both_averages_meet_as_steps_grow():
+    early, late = (checks.off_by_one(steps) for steps in (10, 1_000))
+    apart = [abs(found["w_1 … w_T"] - found["w_0 … w_{T−1}"]) for found in (early, late)]
+    assert apart[1] < apart[0] / 10
+
+
+def test_the_triangle_keeps_its_corners():
+    assert drawings.in_triangle(np.eye(3)) == pytest.approx(drawings.CORNERS)
+    assert drawings.in_triangle(np.full(3, 1 / 3)) == pytest.approx(drawings.CORNERS.mean(axis=0))
+
+
+# --- claims that say yes and claims that say no ---------------------------------------------------------------------
+
+
+def rows(agnostic: list[float], uniform: list[float], *, swapped_average: bool = False) -> dict[str, Runs]:
+    """Two rows of a table; with ``swapped_average`` the averaged iterate of each is what the other's last one is."""
+    other = {"uniform": agnostic, "agnostic": uniform} if swapped_average else {}
+    given = {"uniform": uniform, "agnostic": agnostic}
+    return {name: runs_with(values, average=other.get(name)) for name, values in given.items()}
+
+
+def test_the_worst_domain_is_read_in_two_ways():
+    values = np.array([[1.0, 2.0], [4.0, 3.0]])
+    assert judge.worst_of_means(values, np.min).tolist() == [1.0, 4.0]
+    assert judge.worst_of_each_run(values, np.min).tolist() == [1.0, 3.0]
+
+
+@pytest.mark.parametrize(("higher", "sign"), [(True, 1), (False, -1)])
+def test_worst_domain_claim(higher, sign):
+    def verdict(made):
+        return judge.lifts_worst_domain(made, higher_is_better=higher).verdict
+
+    better, worse = [sign * 72.0, sign * 80.0], [sign * 70.0, sign * 82.0]
+    assert verdict(rows(better, worse)) == "reproduced"
+    assert verdict(rows(worse, better)) == "not-reproduced"
+    assert verdict(rows(better, worse, swapped_average=True)) == "partly"
+
+
+def test_worst_domain_claim_needs_all_other_rows():
+    made = rows([72.0, 80.0], [70.0, 82.0]) | {"doctorate": runs_with([75.0, 76.0])}
+    assert judge.lifts_worst_domain(made, higher_is_better=True).verdict == "partly"
+
+
+def test_costs_average_claim():
+    high, low = runs_with([70.0, 82.0]), runs_with([69.0, 80.0])
+    assert judge.costs_average(low, high).verdict == "reproduced"
+    assert judge.costs_average(high, low).verdict == "not-reproduced"
+
+
+def test_gains_average_claim():
+    high, low = runs_with([70.0, 82.0]), runs_with([69.0, 80.0])
+    assert judge.gains_average(high, low).verdict == "reproduced"
+    assert judge.gains_average(low, high).verdict == "not-reproduced"
+
+
+def texts(documents, conversation, uniform, agnostic) -> dict[str, Runs]:
+    given = {"documents": documents, "conversation": conversation, "uniform": uniform, "agnostic": agnostic}
+    return {name: runs_with(values) for name, values in given.items()}
+
+
+def test_documents_are_harder_claim():
+    harder = texts([84, 615], [1138, 61], [97, 62], [86, 78])
+    assert judge.documents_are_harder(harder, "documents", "conversation").verdict == "reproduced"
+    easier = texts([50, 615], [1138, 61], [60, 62], [70, 78])
+    assert judge.documents_are_harder(easier, "documents", "conversation").verdict == "not-reproduced"
+
+
+def test_close_to_documents_only_claim():
+    published = texts([83.97, 615], [1138, 61], [96.98, 62], [86.33, 78])
+    assert judge.close_to_documents_only(published, "documents", 0.1).verdict == "reproduced"
+    far = texts([50, 615], [1138, 61], [60, 62], [86.33, 78])
+    assert judge.close_to_documents_only(far, "documents", 0.1).verdict == "not-reproduced"
+
+
+def test_proposition_claim():
+    tolerance, right = {"closed_form": 1e-9, "trained": 0.01}, float(np.log(2 / np.sqrt(3)))
+    assert judge.proposition_1(right, right + 0.005, right, tolerance).verdict == "reproduced"
+    assert judge.proposition_1(right, 0.5, right, tolerance).verdict == "partly"
+    assert judge.proposition_1(0.2, 0.5, right, tolerance).verdict == "not-reproduced"
+
+
+def gaps(power: float, scale: float = 1.0) -> Runs:
+    made = []
+    for steps in (100, 1_000, 10_000):
+        for seed in SEEDS:
+            value = scale * steps**power * np.exp(0.01 * np.random.default_rng([seed, steps]).normal())
+            columns = {name: np.array([float(steps)]) for name in ("round", "sent", "received")}
+            columns |= {"gap": np.array([value]), "excess": np.array([value])}
+            made.append(Run({"steps": steps}, seed, Trace(columns, {})))
+    return Runs(made)
+
+
+def test_rate_claim():
+    tolerance = {"slope": -0.4, "excess": 0.1}
+
+    def verdict(found: Runs, bound: float) -> str:
+        return judge.rate({"stochastic": found}, lambda steps: bound / np.sqrt(steps), 1.0, tolerance).verdict
+
+    assert judge.slopes(gaps(-0.5)) == pytest.approx(-0.5, abs=0.02)
+    assert verdict(gaps(-0.5), 2.0) == "reproduced"
+    assert verdict(gaps(-0.5), 0.5) == "partly"  # above the bound
+    assert verdict(gaps(-0.1), 0.5) == "not-reproduced"
+
+
+def test_lemma_claim():
+    tolerance = {"exact": 1e-10, "standard_errors": 3.0}
+    good = [{"bias": 0.0, "variance": 1.0, "formula": 1.0, "bound": 2.0}]
+    bad = [{"bias": 0.1, "variance": 3.0, "formula": 1.0, "bound": 2.0}]
+    assert judge.lemma(good, {"draws": 1.0}, tolerance).verdict == "reproduced"
+    assert judge.lemma(good, {"draws": 5.0}, tolerance).verdict == "partly"
+    assert judge.lemma(bad, {"draws": 5.0}, tolerance).verdict == "not-reproduced"
+
+
+def test_cost_claim():
+    assert judge.weighted_is_cheaper({2: 2.0, 8: 8.0}, 0.01).verdict == "reproduced"
+    assert judge.weighted_is_cheaper({2: 1.0, 8: 1.0}, 0.01).verdict == "not-reproduced"
+
+
+# --- hyper-parameters ------------------------------------------------------------------------------------------------
+
+
+def selection(losses: dict[tuple, list[float]]) -> Runs:
+    """Runs of the selection: (row, step, step of λ) to the losses of two domains after 10 steps."""
+    made = []
+    for (row, step, step_domains), values in losses.items():
+        for fold in range(2):
+            columns = {name: np.array([0.0, 10.0]) for name in ("round", "sent", "received")}
+            columns["last_loss"] = np.stack([np.ones(2), np.array(values)])
+            settings = {"trained_on": row, "step": step, "step_domains": step_domains}
+            made.append(Run(settings, fold, Trace(columns, {"shares": np.array([0.25, 0.75])})))
+    return Runs(made)
+
+
+def test_the_rule_takes_the_set_with_the_least_shortfall_over_the_rows():
+    found = judge.chosen(
+        selection(
+            {
+                ("uniform", 0.1, 0.01): [0.8, 0.4],  # on Û: 0.5
+                ("uniform", 0.2, 0.01): [0.4, 0.4],  # on Û: 0.4
+                ("agnostic", 0.1, 0.01): [0.5, 0.6],  # the worst: 0.6
+                ("agnostic", 0.1, 0.02): [0.9, 0.6],
+                ("agnostic", 0.2, 0.01): [0.65, 0.1],
+                ("agnostic", 0.2, 0.02): [0.7, 0.1],
+            }
+        ),
+        ("uniform", "agnostic"),
+        {"step": (0.1, 0.2), "step_domains": (0.01, 0.02), "steps": (10,)},
+    )
+    assert [round(row["shortfall"], 9) for row in found] == [0.05, 0.1, 0.1, 0.4]
+    assert found[0] == pytest.approx(
+        {"step": 0.2, "step_domains": 0.01, "steps": 10, "uniform": 0.4, "agnostic": 0.65, "shortfall": 0.05}
+    )
+
+
+def test_the_table_has_our_values_beside_the_published_ones():
+    made = judge.table(
+        rows([72.0, 80.0], [70.0, 82.0]), ["Û", "a", "b", "D_Λ"], {"agnostic": [1.0, 2.0, 3.0, 4.0]}, np.min
+    )
+    uniform, agnostic = made
+    assert agnostic["a"] == pytest.approx(72.0, abs=0.05) and agnostic["a, paper"] == 2.0 and agnostic["± a"] > 0
+    assert uniform["Û, paper"] is None
+    assert agnostic["D_Λ"] == agnostic["a"] and agnostic["D_Λ, paper"] == 4.0
+
+
+def test_a_model_that_counts_is_an_ordinary_model():
+    counted = checks._CountingModel()
+    problem = counted.on(federation_of([4, 4]))
+    plain = LogisticRegression().on(federation_of([4, 4]))
+    w = np.array([0.1, -0.2])
+    assert problem.domain_losses(w).tolist() == plain.domain_losses(w).tolist()
