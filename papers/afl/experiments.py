@@ -37,8 +37,8 @@ LM_ROWS = (*language.DOMAINS, UNIFORM, AGNOSTIC)
 ADULT_BATCH = FMNIST_BATCH = 100  # samples of each domain
 ADULT = {"steps": 1_000, "step": 0.03, "step_domains": 0.1}
 FMNIST = {"steps": 2_000, "step": 0.001, "step_domains": 0.01}
-LM = {"step": 0.1, "step_domains": 0.01}
-LM_BATCH, LM_MOMENTUM, LM_CLIP, LM_WINDOW = 20, 0.9, 5.0, 35
+LM = {"step": 4.0, "dropout": 0.3, "step_domains": 0.01}
+LM_BATCH, LM_MOMENTUM, LM_CLIP, LM_WINDOW = 20, 0.9, 0.25, 35
 
 FOLDS = 5  # a fifth of the training data is held out where hyper-parameters are chosen; a seed is a fold
 ADULT_GRID = {
@@ -51,7 +51,7 @@ FMNIST_GRID = {
     "step_domains": (0.001, 0.01, 0.1),
     "steps": (300, 500, 1_000, 2_000),
 }
-LM_GRID = {"step": (0.03, 0.1, 0.3), "step_domains": (0.001, 0.01, 0.1)}
+LM_GRID = {"step": (2.0, 4.0, 8.0), "dropout": (0.0, 0.3), "step_domains": (0.003, 0.01, 0.03)}
 STEPS_OF_DOMAINS = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)  # of the trade-off
 LONG = 5_000  # steps on Adult, where the effect of their number is shown
 VERSIONS = ("stochastic", "mirror", "optimistic", "strongly-convex")
@@ -211,14 +211,15 @@ def on_texts(
     tokens: int,
     epochs: int,
     step: float,
-    step_domains: float,
+    dropout: float,
+    step_domains: float | None,
     judged_on: str = "test",
 ) -> Trace:
     """Table 3: a two-layer LSTM with momentum on documents and conversation; a seed varies the films, too."""
     corpora = language.documents_and_conversation(
         *(data[name] for name in TEXTS), vocabulary=vocabulary, tokens=tokens, seed=seed
     )
-    model = LSTM(len(corpora.train.vocabulary), units=units, window=LM_WINDOW)
+    model = LSTM(len(corpora.train.vocabulary), units=units, window=LM_WINDOW, dropout=dropout)
     test = getattr(corpora, judged_on)
     trace = afl(
         corpora.train,
@@ -320,17 +321,25 @@ def _selection(rows, values: dict) -> list[dict]:
 
 
 def _on_texts(parameters) -> dict[str, Study]:
-    size = {
-        "units": parameters.lm_units,
-        "vocabulary": parameters.lm_vocabulary,
-        "tokens": parameters.lm_tokens,
-        "epochs": parameters.lm_epochs,
+    shared = {"vocabulary": parameters.lm_vocabulary, "epochs": parameters.lm_epochs}
+    large = shared | {"units": parameters.lm_units, "tokens": parameters.lm_tokens}
+    small = shared | {"units": parameters.lm_selection_units, "tokens": parameters.lm_selection_tokens}
+    # The step by the uniform model, dropout at that step, and λ's step by the agnostic model: one after the other.
+    fixed = LM | {"step_domains": None}  # λ stands still
+    candidates = [{"trained_on": UNIFORM} | fixed | {"step": step} for step in LM_GRID["step"]]
+    candidates += [{"trained_on": UNIFORM} | fixed | {"dropout": share} for share in LM_GRID["dropout"]]
+    candidates += [{"trained_on": AGNOSTIC} | LM | {"step_domains": size} for size in LM_GRID["step_domains"]]
+    distinct = [one for at, one in enumerate(candidates) if one not in candidates[:at]]
+    declared = {
+        "table-3": (
+            [{"trained_on": row} | large | (LM if row == AGNOSTIC else fixed) for row in LM_ROWS],
+            range(parameters.lm_seeds),
+        ),
+        "selection-lm": ([small | one | {"judged_on": "valid"} for one in distinct], [0]),
     }
-    settings = [{"trained_on": row} | size | LM for row in LM_ROWS]
     return {
-        "table-3": Study(
-            name="table-3", trial=on_texts, settings=settings, seeds=range(parameters.lm_seeds), data=TEXTS
-        )
+        name: Study(name=name, trial=on_texts, settings=settings, seeds=seeds, data=TEXTS)
+        for name, (settings, seeds) in declared.items()
     }
 
 
