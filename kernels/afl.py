@@ -275,7 +275,7 @@ def regression_steps(samples, form, rules, state, shift, active, batch_size, poo
     x, codes, y, order, offsets = samples
     w, anchor, memory, gradient, w_sum, mixture, mixture_anchor, ascent, mixture_sum, clock = state
     p, moves, plays = mixture.size, rules.gradient_domains != FIXED, averages_played(rules.version)
-    everyone, batch = np.arange(p), np.empty((p, batch_size), np.int64)
+    everyone, batch = np.arange(p), np.empty((p, batch_size), np.int32)
     scores, room = np.empty(batch_size * form.outputs), np.empty((3, batch_size * form.outputs))
     losses, weights, unused = np.empty(p), np.zeros(p), np.empty(w.size)
     for t in range(choices.shape[0]):

@@ -284,10 +284,12 @@ def random_samples(seed, outputs=1, dense=3, levels=(), n=40, p=3, dtype=np.floa
     first = dense + np.concatenate([[0], np.cumsum(levels)[:-1]]) if levels else np.zeros(0)
     codes = np.stack([rng.integers(0, level, n) for level in levels], axis=1) if levels else np.zeros((n, 0))
     domain = np.concatenate([np.arange(p), rng.integers(0, p, n - p)])
-    by_domain = np.argsort(domain, kind="stable"), np.concatenate([[0], np.cumsum(np.bincount(domain))])
+    order = np.argsort(domain, kind="stable").astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(domain))])
     columns = dense + sum(levels)
     w = rng.normal(size=outputs * (columns + 1))
-    return (x, (codes + first).astype(np.uint32), rng.integers(0, max(2, outputs), n), *by_domain), columns, w
+    y = rng.integers(0, max(2, outputs), n).astype(np.uint16)
+    return (x, (codes + first).astype(np.uint16), y, order, offsets), columns, w
 
 
 def one_hot_rows(x, codes, columns):

@@ -72,6 +72,7 @@ def afl(
     clip: float | None = None,
     evaluate: int | Sequence[int] = 50,
     test: Federation | None = None,
+    training_losses: bool = True,
     seed: int = 0,
 ) -> Trace:
     """Train a model against the worst mixture of the domains.
@@ -114,6 +115,8 @@ def afl(
         How many times the losses are evaluated, or after which steps.
     test
         Data with the same domains, on which the metrics of the model are evaluated as well.
+    training_losses
+        Whether the losses on all training samples are evaluated, too; for a costly model one may do without.
     seed
         Varies minibatches, drawn domains, and w_0 where the model draws it.
 
@@ -121,10 +124,10 @@ def afl(
     -------
     Trace
         Columns ``round`` (steps done), ``loss`` and ``average_loss`` (on all samples of each domain, of the last and
-        of the averaged iterate), ``mixture`` and ``average_mixture``; with ``test`` also ``test_…`` and
-        ``average_test_…`` for each metric of the model; ``sent`` and ``received`` (scalars, by the server,
-        cumulative: w goes to one client of each domain that takes part in the step, and a gradient, a loss, or both
-        come back). ``final`` holds ``w``, ``average``, ``mixture`` and ``average_mixture``.
+        of the averaged iterate; not without ``training_losses``), ``mixture`` and ``average_mixture``; with ``test``
+        also ``test_…`` and ``average_test_…`` for each metric of the model; ``sent`` and ``received`` (scalars, by the
+        server, cumulative: w goes to one client of each domain that takes part in the step, and a gradient, a loss, or
+        both come back). ``final`` holds ``w``, ``average``, ``mixture`` and ``average_mixture``.
         The averages are those of Figure 3, over the iterates after each step; in the strongly convex and the
         optimistic versions they are over the iterates at which the gradients are taken, of which the theorems speak.
     """
@@ -172,7 +175,7 @@ def afl(
         done = stop
         recorder.row(
             round=float(done),
-            **_evaluated(game, examiner, done),
+            **_evaluated(game, examiner, training_losses),
             sent=sent * float(done),
             received=received * float(done),
         )
@@ -322,21 +325,27 @@ def _averages(state: steps_of.State) -> tuple[np.ndarray, np.ndarray]:
     return (state.w_sum / total).astype(state.w.dtype), state.mixture_sum / total
 
 
-def _evaluated(game: _Game, examiner: Problem | None, done: int) -> dict[str, np.ndarray]:
+def _evaluated(game: _Game, examiner: Problem | None, training_losses: bool) -> dict[str, np.ndarray]:
     """The columns of a row of the trace that say how good the iterates are."""
     state = game.state
     average, average_mixture = _averages(state)
-    row = {
-        "loss": game.problem.domain_losses(state.w),
-        "mixture": state.mixture,
-        "average_loss": game.problem.domain_losses(average),
-        "average_mixture": average_mixture,
-    }
-    _check_finite(row["loss"], state)
+    last = _measured(game.problem if training_losses else None, examiner, state.w)
+    for values in (state.w, *last.values()):
+        _check_finite(values, state)
+    same = state.clock[0] == 0  # before the first step
+    averaged = last if same else _measured(game.problem if training_losses else None, examiner, average)
+    return (
+        last
+        | {f"average_{name}": values for name, values in averaged.items()}
+        | {"mixture": state.mixture, "average_mixture": average_mixture}
+    )
+
+
+def _measured(problem: Problem | None, examiner: Problem | None, w: np.ndarray) -> dict[str, np.ndarray]:
+    found = {} if problem is None else {"loss": problem.domain_losses(w)}
     if examiner is not None:
-        row |= {f"test_{name}": values for name, values in examiner.metrics(state.w).items()}
-        row |= {f"average_test_{name}": values for name, values in examiner.metrics(average).items()}
-    return row
+        found |= {f"test_{name}": values for name, values in examiner.metrics(w).items()}
+    return found
 
 
 def _traffic(rules: steps_of.Rules, n: int, active: int) -> tuple[int, int]:
@@ -384,8 +393,8 @@ def _check_step_domains(step_domains: float | None) -> None:
     check_positive("step_domains", step_domains)
 
 
-def _check_finite(losses: np.ndarray, state: steps_of.State) -> None:
-    if not np.all(np.isfinite(losses)):
+def _check_finite(values: np.ndarray, state: steps_of.State) -> None:
+    if not np.all(np.isfinite(values)):
         raise UserError(f"The loss is no longer finite after {state.clock[0]:.0f} steps: choose a smaller step.")
 
 

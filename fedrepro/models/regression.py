@@ -19,6 +19,8 @@ from fedrepro.kernels.regression import (
 )
 from fedrepro.streams import stream
 
+_SHORT = 2**16
+
 
 @dataclass(frozen=True)
 class SoftmaxRegression:
@@ -43,8 +45,8 @@ class SoftmaxRegression:
     l2: float = 0.0
 
     def __post_init__(self):
-        if not isinstance(self.classes, Integral) or self.classes < 2:
-            raise UserError(f"classes={self.classes!r} is not a whole number of at least 2.")
+        if not isinstance(self.classes, Integral) or not 2 <= self.classes <= _SHORT:
+            raise UserError(f"classes={self.classes!r} is not a whole number from 2 to {_SHORT}.")
         _check_shape(self)
 
     def on(self, federation: Federation) -> "Regression":
@@ -95,7 +97,7 @@ class Regression:
             x=x,
             codes=codes,
             y=_labels(federation, classes),
-            order=np.argsort(federation.domains, kind="stable"),
+            order=np.argsort(federation.domains, kind="stable").astype(np.int32),
             offsets=np.concatenate([[0], np.cumsum(self.sizes)]),
         )
         self.form = Form(columns, outputs, float(model.l2))
@@ -219,7 +221,7 @@ def _features(federation: Federation, model) -> tuple[np.ndarray, np.ndarray, in
     if not np.isfinite(x).all():
         raise UserError("x holds values that are not finite (NaN or infinity): remove or replace them.")
     kept = x if x.dtype in (np.float32, np.float64) else x.astype(np.float64)
-    return np.ascontiguousarray(kept), np.zeros((len(x), 0), dtype=np.uint32), x.shape[1]
+    return np.ascontiguousarray(kept), np.zeros((len(x), 0), dtype=np.uint16), x.shape[1]
 
 
 def _one_hot_columns(x: np.ndarray, levels: np.ndarray) -> tuple[np.ndarray, int]:
@@ -235,7 +237,8 @@ def _one_hot_columns(x: np.ndarray, levels: np.ndarray) -> tuple[np.ndarray, int
             f"Column {column} of x has the code {x[row, column]}, and its codes go from 0 to {levels[column] - 1}."
         )
     first = np.concatenate([[0], np.cumsum(levels)[:-1]])
-    return (x + first).astype(np.uint32), int(levels.sum())
+    columns = int(levels.sum())
+    return (x + first).astype(np.uint16 if columns <= _SHORT else np.uint32), columns
 
 
 def _labels(federation: Federation, classes: int) -> np.ndarray:
@@ -245,4 +248,4 @@ def _labels(federation: Federation, classes: int) -> np.ndarray:
     if y.min() < 0 or y.max() >= classes:
         wrong = y.min() if y.min() < 0 else y.max()
         raise UserError(f"The model was built for the labels 0 to {classes - 1}, and y has the label {wrong}.")
-    return y.astype(np.int64)
+    return y.astype(np.uint16)

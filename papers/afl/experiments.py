@@ -234,6 +234,7 @@ def on_texts(
         mixtures=guarded_against(trained_on, corpora.train),
         evaluate=2,
         test=test,
+        training_losses=False,
         seed=seed,
     )
     columns = {name: trace[name] for name in ("round", "mixture", "sent", "received")}

@@ -192,7 +192,7 @@ def exact_gradients(federation, problem, w, mixture):
     """∇_w L and ∇_λ L over all samples."""
     batches, gradients = problem.batches(1), []
     for k in range(problem.sizes.size):
-        everything = Minibatch(np.array([k]), np.flatnonzero(federation.domains == k)[None, :])
+        everything = Minibatch(np.array([k]), np.flatnonzero(federation.domains == k)[None, :].astype(np.int32))
         gradients.append(batches.losses_and_gradient(w, everything, np.ones(problem.sizes.size))[1])
     return mixture @ np.array(gradients), problem.domain_losses(w)
 

@@ -125,7 +125,7 @@ def test_extreme_scores_neither_overflow_nor_lose_their_loss(outputs):
     w = np.zeros(parameters_of(form))
     w[0] = 5000.0  # the score of the last class of two, or of the first of several
     losses, gradient = losses_and_gradient(
-        samples, form, w, np.array([0]), np.arange(40)[None, :], np.array([1.0, 0.0, 0.0])
+        samples, form, w, np.array([0]), np.arange(40, dtype=np.int32)[None, :], np.array([1.0, 0.0, 0.0])
     )
     right = samples.y == (1 if outputs == 1 else 0)
     assert losses[0] == pytest.approx(5000.0 * np.mean(~right), rel=1e-12)
@@ -136,7 +136,7 @@ def test_extreme_scores_neither_overflow_nor_lose_their_loss(outputs):
 def test_a_large_minibatch_of_undecided_samples(outputs):
     """Every sample has the loss log 2 (or log 3), though the product of the factors is beyond double precision."""
     samples, form, w = random_case(5, outputs)
-    batch = np.zeros((1, 2500), np.int64)
+    batch = np.zeros((1, 2500), np.int32)
     losses, _ = losses_and_gradient(samples, form, 0 * w, np.array([1]), batch, np.ones(3))
     assert losses[1] == pytest.approx(np.log(max(2, outputs)), rel=1e-12)
 

@@ -117,7 +117,7 @@ def test_gradients_of_whole_domains_are_those_of_finite_differences():
     w = np.random.default_rng(0).normal(size=problem.n_parameters)
     batches = problem.batches(1)
     for k in range(3):
-        everything = Minibatch(np.array([k]), np.flatnonzero(federation.domains == k)[None, :])
+        everything = Minibatch(np.array([k]), np.flatnonzero(federation.domains == k)[None, :].astype(np.int32))
         losses, gradient = batches.losses_and_gradient(w, everything, np.ones(3))
         assert losses[k] == pytest.approx(problem.domain_losses(w)[k], rel=1e-12)
         nudges = 1e-6 * np.eye(w.size)
@@ -144,7 +144,7 @@ def with_nan():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: SoftmaxRegression(1), "classes=1 is not a whole number of at least 2"),
+        (lambda: SoftmaxRegression(1), "classes=1 is not a whole number from 2"),
         (lambda: SoftmaxRegression(3, features=0), "features=0 is not a whole number"),
         (lambda: LogisticRegression(levels=()), "levels must be whole numbers of at least 1"),
         (lambda: LogisticRegression(levels=(2, 0)), "levels must be whole numbers of at least 1"),
