@@ -6,7 +6,7 @@ Rules     the choices of one run, as numbers
 State     the iterates; arrays that the steps change in place, so that a run can stop and go on
 
 The parts of a step that need no data serve the step-by-step loop of `fedrepro.algorithms.afl` as well. Compiled
-functions hand on plain arrays, not the State: counting references to all of its arrays cost 3 us a step.
+functions hand on plain arrays, not the State: counting references to all of its arrays cost 2 us a step.
 """
 
 import math

@@ -391,6 +391,15 @@ def test_columns_with_test_data():
     np.testing.assert_array_equal(trace["round"], [0, 10, 20])
 
 
+def test_training_losses_can_be_left_out():
+    federation, settings = in_domains(), {"steps": 20, "step": 0.1, "step_domains": 0.1, "evaluate": 3}
+    whole = afl(federation, LogisticRegression(), test=in_domains(seed=1), **settings)
+    less = afl(federation, LogisticRegression(), test=in_domains(seed=1), training_losses=False, **settings)
+    assert set(whole.columns) - set(less.columns) == {"loss", "average_loss"}
+    for name in less.columns:
+        np.testing.assert_array_equal(less[name], whole[name])
+
+
 @pytest.mark.parametrize(
     ("change", "sent", "received"),
     [
