@@ -147,9 +147,11 @@ def source_hash(key: str) -> str:
     It covers the paper's studies with all that they import, the notebook's code with the functions that it imports,
     and the content of ``paper.toml``. Comments and formatting do not count.
     """
+    from fedrepro.study import Runs
     from fedrepro.study.closure import source_closure
 
-    parts = dict(source_closure(experiments(key).studies))
+    # `Runs` selects and averages what the notebook shows; the rest of a study only runs trials and keeps them.
+    parts = source_closure(experiments(key).studies) | source_closure(Runs)
     cells = [ast.parse(_without_magics(cell.source)) for cell in code_cells(key)]
     for thing in _imported(cells):
         parts |= source_closure(thing)

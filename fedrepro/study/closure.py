@@ -30,9 +30,9 @@ from types import ModuleType
 
 from fedrepro.errors import UserError
 
-# What never changes a result: where and with how many processes things run, and how data are fetched and decoded (the
-# digest of their content is in every key).
-NEUTRAL = ("settings", "data.sources")
+# What never changes a result: where and with how many processes trials run, how they are kept (every engine gives the
+# same bytes), and how data are fetched and decoded (the digest of their content is in every key).
+NEUTRAL = ("settings", "study.study", "study.cluster", "data.sources")
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)

@@ -329,6 +329,17 @@ def test_the_source_hash_covers_what_the_notebook_imports(tiny):
     assert results.source_hash("tiny") != with_claims
 
 
+def test_the_source_hash_covers_the_averages_of_runs_but_not_what_runs_the_trials(tiny, monkeypatch):
+    from fedrepro.paper.parameters import experiments
+    from fedrepro.study.closure import source_closure
+    from fedrepro.trace import Trace
+
+    assert not [name for name in source_closure(experiments("tiny").studies) if name.startswith("fedrepro.study.")]
+    before = results.source_hash("tiny")
+    monkeypatch.setattr("fedrepro.study.Runs", Trace)
+    assert results.source_hash("tiny") != before
+
+
 # --- writing
 
 
