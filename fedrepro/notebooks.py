@@ -1,11 +1,9 @@
 """Runs the papers' notebooks: for a user's output folder, for the committed outputs, and for the reference."""
 
-import contextlib
 import json
-import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from fedrepro import errors
 from fedrepro.errors import UserError
 from fedrepro.paper import check, declaration, folder, resolve
 from fedrepro.paper.results import explained, write
+from fedrepro.settings import environment
 
 # nbconvert's page without the scripts that it loads from other machines: formulas in our notebooks are plain text.
 _OFFLINE_PAGE = """
@@ -165,7 +164,7 @@ def to_html(notebook: Path) -> str:
 
 def _run(key: str, output: Path, parameters: dict, target: Path, jobs: int, progress: Path | None) -> None:
     told = {"FEDREPRO_OUTPUT": target, "FEDREPRO_JOBS": jobs, "FEDREPRO_PROGRESS": progress}
-    with _environment({name: str(value) for name, value in told.items() if value is not None}):
+    with environment({name: str(value) for name, value in told.items() if value is not None}):
         try:
             papermill.execute_notebook(
                 folder(key) / f"{key}.ipynb",
@@ -186,18 +185,3 @@ def _run(key: str, output: Path, parameters: dict, target: Path, jobs: int, prog
 def _user_errors() -> set[str]:
     """The names under which a user's mistake leaves a notebook: a traceback carries a class only by name."""
     return {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, UserError)}
-
-
-@contextlib.contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for the kernel that starts meanwhile."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

@@ -14,6 +14,8 @@ FEDREPRO_PROGRESS    a file to which studies append their progress           non
 """
 
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from fedrepro.errors import UserError
@@ -25,6 +27,21 @@ def prepare_process() -> None:
     """Settle what must be settled before jax or a notebook kernel starts; run by ``import fedrepro``."""
     os.environ.setdefault("NPROC", "1")  # JAX's bits depend on the size of its thread pool
     os.environ.setdefault("JUPYTER_PREFER_ENV_PATH", "1")  # the notebook runs in the environment that started it
+
+
+@contextmanager
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set variables for libraries that are loaded and processes that are started meanwhile."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def cache_folder() -> Path:

@@ -5,7 +5,6 @@ sent by value, so that a worker always runs the code that this process has in me
 """
 
 import contextlib
-import os
 import pickle
 import sys
 import traceback
@@ -18,6 +17,7 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from fedrepro.errors import UserError
+from fedrepro.settings import environment
 from fedrepro.trace import Trace
 
 MAX_RETRIES = 2
@@ -197,17 +197,8 @@ def _one_thread():
     from threadpoolctl import threadpool_limits
 
     # The variables are for libraries that the trial is the first to load.
-    before = {name: os.environ.get(name) for name in _THREAD_LIMITS}
-    os.environ.update(dict.fromkeys(_THREAD_LIMITS, "1"))
-    try:
-        with threadpool_limits(limits=1):
-            yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+    with environment(dict.fromkeys(_THREAD_LIMITS, "1")), threadpool_limits(limits=1):
+        yield
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import study_trials
+from joblib.externals.loky import get_reusable_executor
 from study_trials import always_dies, dies_once, environment, raises, returns_a_number, walk
 
 from fedrepro.errors import DataUnavailable, UserError
@@ -257,6 +258,30 @@ def test_code_that_was_edited_after_it_was_loaded_is_not_run(tmp_path, monkeypat
         assert runs[0].trace == study_trials.walk(seed=0, step=22.0)
     finally:
         del sys.modules["edited_trials"]
+
+
+def test_after_a_reload_the_workers_run_the_new_code(tmp_path, monkeypatch):
+    import importlib
+
+    helper, trials = tmp_path / "reloaded_helper.py", tmp_path / "reloaded_trials.py"
+    helper.write_text("STEP = 1.0\n")
+    trials.write_text(
+        "import reloaded_helper\nfrom study_trials import walk\n"
+        "def trial(*, seed):\n    return walk(seed=seed, step=reloaded_helper.STEP)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    import reloaded_trials
+
+    get_reusable_executor().shutdown(wait=True)  # workers of earlier tests do not know the folder
+    study = Study("reloaded", reloaded_trials.trial, [{}], range(8))
+    try:
+        study.run(LocalProcesses(2))
+        helper.write_text("STEP = 22.0\n")
+        importlib.reload(sys.modules["reloaded_helper"])
+        # the trial is sent by value, but both workers have imported the old helper
+        assert [run.trace for run in study.run(LocalProcesses(2))] == [walk(seed=seed, step=22.0) for seed in range(8)]
+    finally:
+        del sys.modules["reloaded_trials"], sys.modules["reloaded_helper"]
 
 
 NOTEBOOK = """
