@@ -59,6 +59,12 @@ app = typer.Typer(
 Profile = Annotated[str, typer.Option(help="quick (minutes) or full (the paper's own sizes).")]
 Output = Annotated[Path | None, typer.Option(help="Where results go.", show_default="out/<profile>")]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes that run trials.", show_default="all cores")]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS", help="A Dask scheduler that runs trials, like tcp://host:8786.", show_default="none"
+    ),
+]
 Overrides = Annotated[
     list[str] | None, typer.Option("-p", "--parameter", metavar="NAME=VALUE", help="Set a parameter.")
 ]
@@ -104,6 +110,7 @@ def reproduce(
     papers: Annotated[list[str] | None, typer.Argument(metavar="[PAPER]...", help="Keys; without them, all.")] = None,
     profile: Profile = "quick",
     jobs: Jobs = None,
+    cluster: Scheduler = None,
     output: Output = None,
     parameter: Overrides = None,
     force: Annotated[bool, typer.Option(help="Forget the stored trials of these papers first.")] = False,
@@ -111,12 +118,14 @@ def reproduce(
     """Run papers and write their notebooks, figures, tables, verdicts and the page that shows them."""
     values = {key: _values(key, profile, parameter) for key in _selected(papers)}
     output = _prepared(output or Path("out") / profile)
+    cluster = _chosen_cluster(cluster, jobs)
     jobs = jobs or settings.jobs()
     if force:
         for key in values:
             _forget_trials(key)
-    failures = {key: _reproduce_one(key, profile, values[key], output, jobs) for key in values}
-    _announce(list(values), output)
+    usage: list[dict] = []
+    failures = {key: _reproduce_one(key, profile, values[key], output, jobs, cluster, usage) for key in values}
+    _announce(list(values), output, usage)
     if codes := [code for code in failures.values() if code]:
         raise typer.Exit(min(codes))
 
@@ -225,12 +234,30 @@ def _prepared(output: Path) -> Path:
     return output
 
 
+def _chosen_cluster(given: str | None, jobs: int | None) -> str | None:
+    """The scheduler that runs the trials, tried before anything is started; None for this machine."""
+    address = settings.cluster() if given is None else settings.scheduler_address(given)
+    if address is None:
+        return None
+    if jobs is not None:
+        raise UserError(
+            f"--jobs counts processes of this machine, but the trials would run on the cluster {address}: leave out "
+            f"--jobs, or --cluster and FEDREPRO_CLUSTER."
+        )
+    from fedrepro.study.cluster import Cluster
+
+    typer.echo(f"Cluster: {Cluster(address).describe()}")
+    return address
+
+
 def _forget_trials(key: str) -> None:
     for stored in settings.store_folder().glob(f"fedrepro.papers.{key}.*"):
         shutil.rmtree(stored)
 
 
-def _reproduce_one(key: str, profile: str, values: dict, output: Path, jobs: int) -> int:
+def _reproduce_one(
+    key: str, profile: str, values: dict, output: Path, jobs: int, cluster: str | None, usage: list[dict]
+) -> int:
     """Run one paper; a failure is told, kept for the page and returned as an exit code, and the other papers go on."""
     from rich.console import Console
 
@@ -241,9 +268,10 @@ def _reproduce_one(key: str, profile: str, values: dict, output: Path, jobs: int
     note = output / key / "failure.txt"
     note.unlink(missing_ok=True)
     typer.echo(f"{key}: running the {profile} profile")
+    follower = Follower(key, Console(stderr=True))
     try:
-        with Follower(key, Console(stderr=True)) as progress:
-            execute(key, profile, values, output, jobs, progress)
+        with follower as progress:
+            execute(key, profile, values, output, jobs, progress, cluster)
     except UserError as mistake:
         sentence, code = str(mistake), _USERS_MISTAKE
         _complain(f"{key}: {sentence}")
@@ -252,16 +280,21 @@ def _reproduce_one(key: str, profile: str, values: dict, output: Path, jobs: int
         traceback.print_exc()
     else:
         return 0
+    finally:
+        usage.extend(follower.cluster_usage)
     write(note, f"{sentence}\n".encode())
     return code
 
 
-def _announce(selected: list[str], output: Path) -> None:
+def _announce(selected: list[str], output: Path, cluster_usage: list[dict]) -> None:
+    from fedrepro.progress import cluster_summary
     from fedrepro.report import build, summary_lines
 
     page = build(output)
     for line in summary_lines(output, selected):
         typer.echo(line)
+    if cluster_usage:
+        typer.echo(cluster_summary(cluster_usage))
     typer.echo(f"The page: {page.resolve().as_uri()}")
 
 

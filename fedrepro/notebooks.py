@@ -47,6 +47,7 @@ def execute(
     output_dir: Path,
     jobs: int,
     progress: Path | None = None,
+    cluster: str | None = None,
 ) -> Path:
     """Run a paper's notebook and write everything that comes of it to ``output_dir/<key>``.
 
@@ -64,6 +65,8 @@ def execute(
         How many processes run trials.
     progress
         A file to which studies append their progress.
+    cluster
+        The address of a Dask scheduler that runs the trials instead.
 
     Returns
     -------
@@ -77,7 +80,7 @@ def execute(
         for leftover in (target / "results.json", target / f"{key}.html"):
             leftover.unlink(missing_ok=True)
         notebook = target / f"{key}.ipynb"
-        _run(key, notebook, {"profile": profile, **parameters}, target, jobs, progress)
+        _run(key, notebook, {"profile": profile, **parameters}, target, jobs, progress, cluster)
     write(target / f"{key}.html", to_html(notebook).encode())
     return target
 
@@ -96,7 +99,7 @@ def refresh(key: str, jobs: int) -> Path:
         target = Path(scratch)
         executed = target / f"{key}.ipynb"
         # Without parameters: the parameters cell is the quick profile, and papermill inserts no cell of its own.
-        _run(key, executed, {}, target, jobs, None)
+        _run(key, executed, {}, target, jobs)
         results = json.loads((target / "results.json").read_text(encoding="utf-8"))
         notebook = nbformat.read(executed, as_version=4)
     variants = {name: record["variant"] for name, record in results["provenance"]["data"].items()}
@@ -162,8 +165,21 @@ def to_html(notebook: Path) -> str:
     return page
 
 
-def _run(key: str, output: Path, parameters: dict, target: Path, jobs: int, progress: Path | None) -> None:
-    told = {"FEDREPRO_OUTPUT": target, "FEDREPRO_JOBS": jobs, "FEDREPRO_PROGRESS": progress}
+def _run(
+    key: str,
+    output: Path,
+    parameters: dict,
+    target: Path,
+    jobs: int,
+    progress: Path | None = None,
+    cluster: str | None = None,
+) -> None:
+    told = {
+        "FEDREPRO_OUTPUT": target,
+        "FEDREPRO_JOBS": jobs,
+        "FEDREPRO_PROGRESS": progress,
+        "FEDREPRO_CLUSTER": cluster,
+    }
     with environment({name: str(value) for name, value in told.items() if value is not None}):
         try:
             papermill.execute_notebook(

@@ -3,6 +3,7 @@
 import json
 import tempfile
 import threading
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -22,9 +23,15 @@ class Follower:
         The paper's key.
     console
         Where to show it.
+
+    Attributes
+    ----------
+    cluster_usage
+        What each study that ran on a cluster had of it.
     """
 
     def __init__(self, paper: str, console: Console):
+        self.cluster_usage: list[dict] = []
         self._paper = paper
         self._console = console
         self._bars = Progress(
@@ -73,6 +80,9 @@ class Follower:
                 self._tell(json.loads(line))
 
     def _tell(self, message: dict) -> None:
+        if usage := message.get("cluster"):
+            self.cluster_usage.append(usage)
+            return
         study, done, total, cached = (message[name] for name in ("study", "done", "total", "cached"))
         if note := message.get("note"):
             self._console.print(f"{self._paper}: {note}", markup=False, highlight=False)
@@ -87,3 +97,16 @@ class Follower:
             if not self._console.is_terminal:
                 text = f"{self._paper} {study}: {total} trials {stored}".rstrip()
                 self._console.print(text, markup=False, highlight=False)
+
+
+def cluster_summary(usage: Iterable[Mapping]) -> str:
+    """One sentence on what studies had of a cluster."""
+    usage = list(usage)
+    workers = {worker for one in usage for worker in one["workers"]}
+    trials, retries, trial_seconds, seconds = (
+        sum(one[name] for one in usage) for name in ("trials", "retries", "trial_seconds", "seconds")
+    )
+    return (
+        f"On the cluster: {trials:,} trials on {len(workers)} workers in {seconds:.0f} s, "
+        f"{trial_seconds / seconds:.1f} times as fast as one after the other; retries after a lost worker: {retries}."
+    )

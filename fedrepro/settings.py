@@ -8,12 +8,14 @@ FEDREPRO_SOURCES     which sources may serve data, and in which order        fol
 FEDREPRO_CACHE       downloaded data and compiled kernels                    the user's cache folder
 FEDREPRO_STORE       finished trials                                         ``<cache>/store``
 FEDREPRO_JOBS        how many processes run trials                           the number of usable cores
+FEDREPRO_CLUSTER     address of a Dask scheduler that runs trials instead    none
 FEDREPRO_OUTPUT      where ``paper.close()`` writes                          a temporary folder
 FEDREPRO_PROGRESS    a file to which studies append their progress           none
 ==================== ======================================================= =============================
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +23,7 @@ from pathlib import Path
 from fedrepro.errors import UserError
 
 SOURCES = ("folder", "cache", "publisher", "carrier")
+_SCHEDULER = re.compile(r"(?:[a-z]+://)?(?:[\w.-]+|\[[0-9a-fA-F:.]+\]):\d{1,5}")
 
 
 def prepare_process() -> None:
@@ -91,6 +94,24 @@ def jobs() -> int:
     if not given.isdecimal() or int(given) < 1:
         raise UserError(f"FEDREPRO_JOBS={given!r} is not a positive whole number.")
     return int(given)
+
+
+def cluster() -> str | None:
+    """The address of the Dask scheduler that runs trials, or None for this machine."""
+    given = os.environ.get("FEDREPRO_CLUSTER")
+    return scheduler_address(given) if given else None
+
+
+def scheduler_address(given: str) -> str:
+    """The address as it is, if it can be one."""
+    if not _SCHEDULER.fullmatch(given):
+        raise UserError(f"{given!r} is not the address of a Dask scheduler: write it like tcp://host:8786.")
+    return given
+
+
+def jax_threads() -> str:
+    """The size of JAX's thread pool, on which its bits depend."""
+    return os.environ["NPROC"]
 
 
 def output_folder() -> Path | None:

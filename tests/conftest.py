@@ -9,4 +9,5 @@ def apart_from_the_users_own(tmp_path_factory):
         patch.setenv("FEDREPRO_STORE", str(tmp_path_factory.mktemp("store")))
         patch.setenv("FEDREPRO_OUTPUT", str(tmp_path_factory.mktemp("output")))
         patch.delenv("FEDREPRO_PROGRESS", raising=False)
+        patch.delenv("FEDREPRO_CLUSTER", raising=False)
         yield

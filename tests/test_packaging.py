@@ -97,7 +97,9 @@ def test_what_is_imported_is_a_dependency_and_the_other_way_round():
         if path.parts[0] in SHIPPED and path.suffix == ".py"
         for name in imported_by(ROOT / path) - sys.stdlib_module_names - {"fedrepro"}
     }
-    declared = {Requirement(text).name for text in PROJECT["dependencies"]}
+    declared = {
+        Requirement(text).name for text in PROJECT["dependencies"] + PROJECT["optional-dependencies"]["cluster"]
+    }
     assert imported | STARTED == declared
 
 

@@ -3,6 +3,7 @@
 Whatever serves, the decoded content is proved by its digest. What is fetched is kept in the cache.
 """
 
+import hashlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -72,6 +73,21 @@ def look(entry: Dataset, variant: Variant) -> Found | None:
             except SourceFailed:
                 continue
     return None
+
+
+def at_hand(name: str, variant: str) -> bool:
+    """Whether a variant can be had here without any download."""
+    (chosen,) = _chosen(dataset(name), variant)
+    return look(dataset(name), chosen) is not None
+
+
+def keep(name: str, variant: str, content: bytes, origin: str) -> None:
+    """Put the canonical bytes of a variant, which came from another machine, into the cache."""
+    (chosen,) = _chosen(dataset(name), variant)
+    if hashlib.sha256(content).hexdigest() != chosen.digest:
+        raise ValueError(f"these bytes are not the variant {variant} of {name}")
+    with cache.fetching(name, variant):
+        cache.write(name, variant, chosen.digest, content, origin)
 
 
 def check(entry: Dataset, variant: Variant) -> list[tuple[str, str]]:

@@ -1,7 +1,8 @@
 """Runs trials, in this process or in several, and yields each result as soon as it is there.
 
 A trial inside the package reaches a worker by its name. Any other (a notebook's, or one in the user's own module) is
-sent by value, so that a worker always runs the code that this process has in memory. Results come back as bytes.
+sent by value, so that a worker always runs the code that this process has in memory. Results come back as bytes. The
+engine for a cluster has a file of its own, :mod:`fedrepro.study.cluster`.
 """
 
 import contextlib
@@ -34,7 +35,8 @@ class Task(NamedTuple):
     key: str
     settings: Mapping
     seed: int
-    data: Mapping[str, str] | None = None  # name to variant of the data sets, for a trial that asks for it
+    data: Mapping[str, str]  # name to "variant:digest" of the data sets that the trial reads
+    takes_data: bool  # whether it asks for a dict from name to variant
 
     def __str__(self) -> str:
         return ", ".join([*(f"{name}={value!r}" for name, value in self.settings.items()), f"seed={self.seed}"])
@@ -59,7 +61,7 @@ class WorkerDied(Exception):
 
 
 class Engine(Protocol):
-    """Where trials run. A cluster is one more class with this method."""
+    """Where trials run."""
 
     def outcomes(self, payload: bytes, tasks: list[Task]) -> Iterator[Outcome]:
         """Yield the outcomes in the order of completion; raise `WorkerDied` if a process ended."""
@@ -158,7 +160,8 @@ def _trace_of(outcome: Outcome, task: Task) -> bytes:
 
 def _attempt(payload: bytes, task: Task) -> Outcome:
     try:
-        data = {} if task.data is None else {"data": task.data}
+        variants = {name: identity.rpartition(":")[0] for name, identity in task.data.items()}
+        data = {"data": variants} if task.takes_data else {}
         trace = _unpacked(payload)(seed=task.seed, **task.settings, **data)
         if not isinstance(trace, Trace):
             raise TypeError(f"a trial returns a Trace, not {type(trace).__name__}")
@@ -170,7 +173,7 @@ def _attempt(payload: bytes, task: Task) -> Outcome:
 
 
 def portable(trial: Callable) -> bytes:
-    """The trial as bytes that any worker of this machine can turn back into the function."""
+    """The trial as bytes that any worker can turn back into the function."""
     import cloudpickle
 
     module = sys.modules[trial.__module__]
@@ -188,7 +191,7 @@ def portable(trial: Callable) -> bytes:
 @lru_cache(maxsize=8)
 def _unpacked(payload: bytes) -> Callable:
     """The trial again; the same function for all trials in a process, so that what it caches lives on."""
-    return pickle.loads(payload)  # made by this very run: never read from a file or the network
+    return pickle.loads(payload)  # made by the process that runs the study; never read from a file
 
 
 @contextlib.contextmanager

@@ -12,9 +12,11 @@ from fedrepro import settings as process
 from fedrepro.data.stand_ins import find_or_stand_in, variant_of
 from fedrepro.errors import UserError
 from fedrepro.study.closure import source_closure
-from fedrepro.study.executor import Engine, InProcess, Task, finished, local_engine, portable, warm_up
+from fedrepro.study.cluster import Cluster
+from fedrepro.study.executor import Engine, LocalProcesses, Task, finished, local_engine, portable, warm_up
 from fedrepro.study.freshness import require_loaded_code_is_current
 from fedrepro.study.planning import STORED, TO_RUN, History, Planned
+from fedrepro.study.progress import Progress
 from fedrepro.study.runs import Run, Runs
 from fedrepro.study.store import Damaged, Store, canonical_json, key_of, library_versions
 from fedrepro.trace import Trace
@@ -53,7 +55,8 @@ class Study:
         study runs. A mapping from name to ``"variant:digest"`` settles it beforehand. Variants and digests are part of
         the key, and a trial that has a parameter ``data`` is given a dict from name to variant.
     warm
-        Settings that make a trial short. One throw-away trial with them compiles the kernels before parallel work.
+        Settings that make a trial short. One throw-away trial with them compiles the kernels before parallel work on
+        this machine; on a cluster every worker compiles what it needs.
     """
 
     name: str
@@ -98,22 +101,26 @@ class Study:
         Parameters
         ----------
         engine
-            Where trials run; by default as many local processes as ``FEDREPRO_JOBS`` says.
+            Where trials run; by default on the cluster that ``FEDREPRO_CLUSTER`` names, or without one in as many
+            local processes as ``FEDREPRO_JOBS`` says.
         """
         store, source = self._store(), self.source()
         tasks = {task.key: (task, components) for task, components in self._tasks(source)}
         traces, notes = self._stored_traces(store, tasks)
         pending = [task for key, (task, _) in tasks.items() if key not in traces]
-        progress = _Progress(self.name, total=len(tasks), cached=len(traces))
+        progress = Progress(self.name, total=len(tasks), cached=len(traces))
         progress.tell(len(traces), notes)
         if pending:
             store.prepare()
             require_loaded_code_is_current(self.trial_name, source)
-            with contextlib.closing(self._finished(engine or local_engine(process.jobs()), pending)) as results:
-                for task, trace in results:
-                    store.write(task.key, tasks[task.key][1], trace)
-                    traces[task.key] = trace
-                    progress.tell(len(traces))
+            with contextlib.closing(self._finished(engine or _engine_of_this_process(), pending)) as results:
+                try:
+                    for task, trace in results:
+                        store.write(task.key, tasks[task.key][1], trace)
+                        traces[task.key] = trace
+                        progress.tell(len(traces))
+                finally:
+                    store.settle()
         return Runs([Run(task.settings, task.seed, Trace.from_bytes(traces[key])) for key, (task, _) in tasks.items()])
 
     def plan(self) -> list[Planned]:
@@ -131,7 +138,7 @@ class Study:
         return Planned(task.settings, task.seed, task.key, STORED if stored else TO_RUN, reason)
 
     def _finished(self, engine: Engine, pending: list[Task]):
-        if self.warm is not None and not isinstance(engine, InProcess):
+        if self.warm is not None and isinstance(engine, LocalProcesses):
             warm_up(self.trial, pending[0], self.warm)
         return finished(engine, portable(self.trial), pending)
 
@@ -140,7 +147,6 @@ class Study:
 
     def _tasks(self, source: Mapping[str, str]) -> Iterable[tuple[Task, dict]]:
         identities = self.identities()
-        variants = {name: key.rpartition(":")[0] for name, key in identities.items()} if self._takes_data else None
         shared = {
             "trial": self.trial_name,
             "data": identities,
@@ -149,7 +155,7 @@ class Study:
         }
         for settings, seed in itertools.product(self.settings, self.seeds):
             components = {**shared, "settings": settings, "seed": seed}
-            yield Task(key_of(components), settings, seed, variants), components
+            yield Task(key_of(components), settings, seed, identities, self._takes_data), components
 
     def _stored_traces(self, store: Store, keys: Iterable[str]) -> tuple[dict[str, bytes], list[str]]:
         traces, notes = {}, []
@@ -164,20 +170,9 @@ class Study:
         return traces, notes
 
 
-class _Progress:
-    """Appends to the progress file; standard output belongs to the notebook."""
-
-    def __init__(self, study: str, total: int, cached: int):
-        self._counts = {"study": study, "total": total, "cached": cached}
-        self._path = process.progress_file()
-
-    def tell(self, done: int, notes: Iterable[str] = ()) -> None:
-        if self._path is None:
-            return
-        lines = [{**self._counts, "done": done, "note": note} for note in notes] or [{**self._counts, "done": done}]
-        # Whoever follows the file may have gone and taken it along; the work is worth more than its progress bar.
-        with contextlib.suppress(OSError), open(self._path, "a", encoding="utf-8") as file:
-            file.writelines(json.dumps(line) + "\n" for line in lines)
+def _engine_of_this_process() -> Engine:
+    address = process.cluster()
+    return Cluster(address) if address else local_engine(process.jobs())
 
 
 def _check_trial(study: str, trial: Callable) -> None:

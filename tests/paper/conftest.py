@@ -8,6 +8,8 @@ import pytest
 
 import fedrepro.papers
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for loopback.py
+
 PAPER_TOML = """
 [paper]
 key = "tiny"

@@ -1,4 +1,4 @@
-"""Gives every test a store of its own and makes the helper module of this folder importable, in workers too."""
+"""Gives every test a store of its own and makes the helper modules importable, in workers too."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 # Workers get this process's sys.path.
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 
 @pytest.fixture(autouse=True)
@@ -14,3 +14,4 @@ def own_folders(tmp_path, monkeypatch):
     monkeypatch.setenv("FEDREPRO_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("FEDREPRO_PROGRESS", str(tmp_path / "progress"))
     monkeypatch.setenv("FEDREPRO_JOBS", "1")
+    monkeypatch.delenv("FEDREPRO_CLUSTER", raising=False)

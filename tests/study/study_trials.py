@@ -32,10 +32,15 @@ def environment(*, seed):
     return Trace({"round": [0], "sent": [0], "received": [0]}, {**value, "process": os.getpid()})
 
 
-def slow(*, seed, step, log):
+def slow(*, seed, step, log, pause=0.03):
     append(log, f"{step} {seed}")
-    time.sleep(0.03)
+    time.sleep(pause)
     return walk(seed=seed, step=step)
+
+
+def short(*, seed):
+    time.sleep(0.001)
+    return Trace({"round": [0], "sent": [0], "received": [0], "loss": [float(seed)]})
 
 
 def dies_once(*, seed, marker):

@@ -1,0 +1,367 @@
+"""Runs trials on a Dask cluster that somebody has started.
+
+The process that runs the study is the client; only it stores results. Before a worker runs anything, the client
+
+- compares it with itself and refuses it where its results could differ: other versions, another source of this package,
+  several threads, JAX loaded with another thread pool;
+- sends it the data sets that it has neither in its folder nor in its cache;
+- hands it the trial.
+
+So is a worker that joins later, or that was started anew. Trials travel in batches of about a fifth of a second, and
+their results come back with each batch. When a worker dies, Dask gives its batches to others; what has seen four of
+them die comes back, and its trials are sent alone, one by one, so that the one to blame is known.
+
+Dask is imported when a cluster is used, and only then.
+"""
+
+import contextlib
+import logging
+import math
+import pickle
+import queue
+import time
+import uuid
+import warnings
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from fedrepro.errors import UserError
+from fedrepro.study import remote
+from fedrepro.study.executor import Outcome, Task, TrialFailed
+from fedrepro.study.progress import append
+
+_CONNECT_SECONDS = 10
+_PATIENCE_SECONDS = 30  # for the first worker, and after the last one has gone
+_LOOK_SECONDS = 2  # between looks at who has come and gone, while no result arrives
+_BATCHES_PER_WORKER = 2  # one that runs and one that waits beside it
+_DEADLY = "the end of every worker that ran it (out of memory, or a crash in compiled code?), see it with --jobs 1"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Runs trials on the workers of a Dask scheduler.
+
+    Parameters
+    ----------
+    address
+        Of the scheduler, as it prints it: ``tcp://host:8786``. With ``tls://`` the certificates are those of Dask's own
+        configuration.
+    """
+
+    address: str
+
+    def describe(self) -> str:
+        """Connect, compare every worker with this process, and say how many there are and where the dashboard is."""
+        with _connected(self.address) as client, self._explained():
+            workers = _workers(client, self.address)
+            _compared(client, workers, {})
+            return f"{len(workers)} workers at {self.address}, dashboard {client.dashboard_link}"
+
+    def outcomes(self, payload: bytes, tasks: list[Task]) -> Iterator[Outcome]:
+        """Yield the outcomes batch by batch, in the order of completion."""
+        with _connected(self.address) as client, self._explained():
+            yield from _Run(client, self.address, payload, tasks).outcomes()
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, CancelledError) as problem:
+            raise UserError(
+                f"The connection to the scheduler {self.address} was lost: see that it runs, and start again; finished "
+                f"trials are kept."
+            ) from problem
+
+
+class _Run:
+    """The trials of one study on their way to the workers and back."""
+
+    def __init__(self, client, address: str, payload: bytes, tasks: list[Task]):
+        self._client, self._address, self._payload = client, address, payload
+        self._data = _data_sets(tasks)
+        self._ticket = uuid.uuid4().hex
+        self._waiting = deque(tasks)
+        self._suspects: deque[Task] = deque()  # their workers died: each is sent again when nothing else is under way
+        self._accused = ""  # the batch that was sent so
+        self._sent: dict[str, list[Task]] = {}
+        self._futures = {}  # what nobody holds is forgotten by the scheduler
+        self._ended: queue.SimpleQueue = queue.SimpleQueue()
+        self._admitted: set[str] = set()
+        self._seen_at = time.monotonic()
+        self._pace = math.inf  # seconds per trial in the latest batch
+        self._usage = _Usage()
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """Send, receive, and send again until every task has its outcome."""
+        try:
+            self._admit(_workers(self._client, self._address))
+            while self._waiting or self._suspects or self._sent:
+                self._send()
+                try:
+                    ended = self._ended.get(timeout=_LOOK_SECONDS)
+                except queue.Empty:
+                    self._look_around()
+                else:
+                    yield from self._received(ended)
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        if self._client.status == "running":  # the scheduler was not lost
+            self._usage.count_retries(self._client.get_events("all"))
+            self._client.run(remote.dismiss, self._ticket, on_error="ignore")
+        append([{"cluster": self._usage.as_message()}])
+
+    def _admit(self, workers: Mapping[str, int]) -> None:
+        """Compare workers with this process, give them what they lack, and let them run the trial."""
+        new = {worker: threads for worker, threads in workers.items() if worker not in self._admitted}
+        reports = _compared(self._client, new, self._data)
+        for name, variant in self._data.items():
+            lacking = [worker for worker, report in reports.items() if name in report.lacking]
+            _send_data(self._client, name, variant, lacking)
+        self._client.run(remote.admit, self._ticket, self._payload, workers=list(reports), on_error="ignore")
+        self._admitted = self._admitted & workers.keys() | reports.keys()
+
+    def _send(self) -> None:
+        """Keep every worker busy, with a batch waiting beside the one that it runs."""
+        if self._suspects or self._accused in self._sent:
+            if not self._sent:
+                self._accused = self._submit([self._suspects.popleft()])
+            return
+        while self._waiting and len(self._sent) < _BATCHES_PER_WORKER * len(self._admitted):
+            self._submit(self._next_batch())
+
+    def _submit(self, batch: list[Task]) -> str:
+        key = f"fedrepro-{self._ticket}-{self._usage.batches}"
+        self._usage.add_sent(key, batch)
+        self._sent[key] = batch
+        call = pickle.dumps(remote.Call(self._ticket, batch))
+        self._futures[key] = future = self._client.submit(pickle.loads, call, key=key, pure=False)
+        future.add_done_callback(self._ended.put)
+        return key
+
+    def _next_batch(self) -> list[Task]:
+        # The last batches are small, so that no worker idles beside a long one.
+        share = math.ceil(len(self._waiting) / (_BATCHES_PER_WORKER * len(self._admitted)))
+        size = min(share, max(1, int(remote.BATCH_SECONDS / self._pace)))
+        return [self._waiting.popleft() for _ in range(size)]
+
+    def _look_around(self) -> None:
+        workers = self._client.nthreads()
+        if workers:
+            self._seen_at = time.monotonic()
+        elif time.monotonic() - self._seen_at > _PATIENCE_SECONDS:
+            raise UserError(
+                f"The scheduler {self._address} has no workers any more: start some, and run the same command again; "
+                f"finished trials are kept."
+            )
+        if workers.keys() - self._admitted:
+            self._admit(workers)
+
+    def _received(self, future) -> Iterator[Outcome]:
+        from distributed import KilledWorker
+
+        batch = self._sent.pop(future.key)
+        del self._futures[future.key]
+        if future.status == "error":
+            problem = future.exception()
+            if isinstance(problem, KilledWorker) and future.key == self._accused:
+                yield Outcome(batch[0].key, error=_DEADLY, details=str(problem))
+                return
+            if isinstance(problem, KilledWorker):
+                self._suspects.extend(batch)
+                return
+            self._admit(self._client.nthreads())  # it has joined meanwhile, and this names it
+            raise TrialFailed(f"The cluster could not run trials: {problem}; finished trials are kept.") from problem
+        result = future.result()
+        self._seen_at = time.monotonic()
+        if result is None:  # from a worker that has just joined, or was started anew under its old address
+            self._admitted.clear()
+            self._admit(self._client.nthreads())
+            self._waiting.extendleft(reversed(batch))
+            return
+        self._usage.add_received(result)
+        self._pace = max(result.seconds / len(result.outcomes), 1e-6)
+        done = {outcome.key for outcome in result.outcomes}
+        self._waiting.extendleft(task for task in reversed(batch) if task.key not in done)
+        yield from result.outcomes
+
+
+class _Usage:
+    """What a study had of the cluster."""
+
+    def __init__(self):
+        self._started = time.monotonic()
+        self._sizes: dict[str, int] = {}
+        self._workers: set[str] = set()
+        self._trials, self._retries, self._trial_seconds = 0, 0, 0.0
+
+    @property
+    def batches(self) -> int:
+        return len(self._sizes)
+
+    def add_sent(self, key: str, batch: list[Task]) -> None:
+        self._sizes[key] = len(batch)
+
+    def add_received(self, result: remote.Batch) -> None:
+        self._workers.add(result.worker)
+        self._trials += len(result.outcomes)
+        self._trial_seconds += result.seconds
+
+    def count_retries(self, events: Iterable[tuple[float, Mapping]]) -> None:
+        """Count the trials whose worker went away, from the scheduler's log."""
+        for _, event in events:
+            if event.get("action") == "remove-worker":
+                self._retries += sum(self._sizes.get(key, 0) for key in event.get("processing-tasks", ()))
+
+    def as_message(self) -> dict:
+        return {
+            "trials": self._trials,
+            "workers": sorted(self._workers),
+            "retries": self._retries,
+            "trial_seconds": self._trial_seconds,
+            "seconds": time.monotonic() - self._started,
+        }
+
+
+def _distributed():
+    try:
+        import distributed
+    except ImportError as problem:
+        raise UserError(
+            f"A cluster needs Dask, which is not installed ({problem}): pip install 'fedrepro[cluster]'."
+        ) from None
+    return distributed
+
+
+@contextlib.contextmanager
+def _connected(address: str) -> Iterator:
+    """A client that says nothing on standard error: what goes wrong is told in our own words."""
+    distributed = _distributed()
+    with _silence():
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", distributed.versions.VersionMismatchWarning)  # we compare ourselves
+                client = distributed.Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+        # an address of another kind, and TLS without certificates, raise what they like
+        except (OSError, ValueError, TypeError, RuntimeError, ImportError) as problem:
+            raise UserError(
+                f"The Dask scheduler {address} cannot be reached ({_first_line(problem)}): start it with "
+                f"`dask scheduler`, or correct the address."
+            ) from problem
+        try:
+            yield client
+        finally:
+            client.close()
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+
+
+def _first_line(problem: BaseException) -> str:
+    return next(iter(str(problem).splitlines()), type(problem).__name__).rstrip(".:")
+
+
+def _workers(client, address: str) -> dict[str, int]:
+    """Every worker with its number of threads, as soon as there is one."""
+    from distributed import TimeoutError as TooLate
+
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE_SECONDS)
+    except TooLate:
+        raise UserError(
+            f"The scheduler {address} has no workers: start one with `dask worker {address} --nthreads 1`, and run the "
+            f"same command again."
+        ) from None
+    return client.nthreads()
+
+
+def _compared(client, workers: Mapping[str, int], data: Mapping[str, str]) -> dict[str, remote.Report]:
+    """What each worker says of itself, after it was found to be like this process; who is gone is left out."""
+    if not workers:
+        return {}
+    ours = remote.traits()
+    reports = client.run(remote.report, data, workers=list(workers), on_error="return")
+    found = {}
+    for worker, report in sorted(reports.items()):
+        if isinstance(report, OSError):
+            continue
+        if isinstance(report, UserError):
+            raise UserError(f"The worker {worker} says: {report}") from report
+        if isinstance(report, Exception):
+            raise UserError(
+                f"The worker {worker} cannot load fedrepro {ours['fedrepro']} ({_first_line(report)}): install the "
+                f"same there, restart the worker, and start again."
+            ) from report
+        _require_like(ours, worker, workers[worker], report)
+        found[worker] = report
+    return found
+
+
+def _require_like(ours: Mapping[str, str], worker: str, threads: int, report: remote.Report) -> None:
+    theirs = report.traits
+    for name in {**ours, **theirs}:
+        if ours.get(name) != theirs.get(name):
+            raise UserError(
+                f"The worker {worker} has {name} {theirs.get(name, 'not at all')} where this process has "
+                f"{ours.get(name, 'it not at all')}: make them the same, restart the worker, and start again."
+            )
+    if threads != 1:
+        raise UserError(
+            f"The worker {worker} runs {threads} trials at once in one process, which changes their bits: start it "
+            f"with --nthreads 1, and with --nworkers for more of them."
+        )
+    if report.jax_came_first:
+        raise UserError(
+            f"The worker {worker} had loaded jax before fedrepro could settle its threads: restart it, with --preload "
+            f"fedrepro if other work shares it."
+        )
+
+
+def _data_sets(tasks: list[Task]) -> dict[str, str]:
+    """Name to variant of the data sets of our table that the trials read; others are the trial's own affair."""
+    from fedrepro.data.table import TABLE
+
+    known = {(name, f"{one.name}:{one.digest}"): one.name for name in TABLE for one in TABLE[name].variants}
+    found = {item[0]: known[item] for task in tasks for item in task.data.items() if item in known}
+    if found and not tasks[0].takes_data:
+        raise UserError(
+            f"The trial reads {', '.join(found)} but does not ask for the variant, and a worker may have another one: "
+            f"give the trial a parameter `data` (a dict from name to variant) and load that, or run it on this machine."
+        )
+    return found
+
+
+def _send_data(client, name: str, variant: str, lacking: list[str]) -> None:
+    """Put a data set into the cache of every worker that lacks it; workers of one machine mostly share a cache."""
+    if not lacking:
+        return
+    from fedrepro.data.content import to_bytes
+    from fedrepro.data.sources import load
+
+    content = to_bytes(load(name, variant))
+    while lacking:
+        chosen = sorted({urlsplit(worker).hostname: worker for worker in lacking}.values())
+        kept = client.run(remote.keep, name, variant, content, workers=chosen, on_error="return")
+        asked = client.run(remote.lacks, name, variant, workers=lacking, on_error="ignore")
+        lacking = [worker for worker, lacks in asked.items() if lacks]
+        for worker in chosen:
+            if worker in lacking:
+                why = f" ({_first_line(kept[worker])})" if isinstance(kept[worker], Exception) else ""
+                raise UserError(
+                    f"The worker {worker} neither has the data set {name} ({variant}) nor keeps it when it is "
+                    f"sent{why}: set FEDREPRO_DATA there, or let it use a cache (FEDREPRO_CACHE, FEDREPRO_SOURCES)."
+                )
