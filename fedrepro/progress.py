@@ -106,7 +106,8 @@ def cluster_summary(usage: Iterable[Mapping]) -> str:
     trials, retries, trial_seconds, seconds = (
         sum(one[name] for one in usage) for name in ("trials", "retries", "trial_seconds", "seconds")
     )
+    faster = trial_seconds / seconds
     return (
-        f"On the cluster: {trials:,} trials on {len(workers)} workers in {seconds:.0f} s, "
-        f"{trial_seconds / seconds:.1f} times as fast as one after the other; retries after a lost worker: {retries}."
+        f"On the cluster: {trials:,} trials in {seconds:.0f} s, {faster:.1f} times as fast as one after the other "
+        f"(workers: {len(workers)}, retries after a lost worker: {retries})."
     )

@@ -1,4 +1,4 @@
-"""The benchmark: what our kernels gain over plain libraries, and where they lose. Timings stand nowhere else."""
+"""The benchmark: what kernels and studies gain over plain counterparts, and where they lose. No timings elsewhere."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -35,6 +35,7 @@ def _measure(console, quick: bool):
 
     from fedrepro.bench import afl, fedboost
     from fedrepro.bench.projection import projection_rows
+    from fedrepro.bench.study import cluster_row, study_rows
     from fedrepro.errors import DataUnavailable
 
     rows: list[Row] = []
@@ -52,9 +53,16 @@ def _measure(console, quick: bool):
         except DataUnavailable as reason:
             missing["AFL, Adult"] = str(reason)
 
+    def cluster() -> None:
+        try:
+            rows.append(cluster_row(**({"short": 20} if quick else {})))
+        except ImportError as reason:
+            missing["study, Dask"] = f"{reason}: pip install 'fedrepro[cluster]'."
+
     small = {"sizes": (10, 100), "repeats": 3} if quick else {}
     masses = {"q": 40, "rounds": 20, "repeats": 3} if quick else {}
     sizes = {"sizes": (20, 200), "skip_rounds": 20, "values": 4_000} if quick else {}
+    trials = {"trials": 4, "seconds": 0.002, "short": 20} if quick else {}
     grown: list[fedboost.Growth] = []
     stages: list[tuple[str, Callable[[], object]]] = [
         ("simplex projection", lambda: rows.extend(projection_rows(**small))),
@@ -62,6 +70,8 @@ def _measure(console, quick: bool):
         ("FedBoost, Shakespeare", words),
         ("FedBoost, growing ensembles", lambda: grown.append(fedboost.growth(**sizes))),
         ("AFL, Adult", incomes),
+        ("studies", lambda: rows.extend(study_rows(**trials))),
+        ("studies, Dask", cluster),
     ]
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("", total=len(stages))

@@ -58,7 +58,7 @@ class Cluster:
         with _connected(self.address) as client, self._explained():
             workers = _workers(client, self.address)
             _compared(client, workers, {})
-            return f"{len(workers)} workers at {self.address}, dashboard {client.dashboard_link}"
+            return f"{self.address}, workers: {len(workers)}, dashboard: {client.dashboard_link}"
 
     def outcomes(self, payload: bytes, tasks: list[Task]) -> Iterator[Outcome]:
         """Yield the outcomes batch by batch, in the order of completion."""

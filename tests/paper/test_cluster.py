@@ -35,9 +35,9 @@ def results(folder):
 def test_a_paper_gives_the_same_results_on_a_cluster(call, workers, tmp_path, monkeypatch):
     done = call("--cluster", workers.address, "--output", "with")
     assert done.exit_code == 0, done.output
-    assert f"Cluster: 2 workers at {workers.address}, dashboard http://127.0.0.1:" in done.stdout
-    assert "On the cluster: 5 trials on " in done.stdout
-    assert "retries after a lost worker: 0." in done.stdout
+    assert f"Cluster: {workers.address}, workers: 2, dashboard: http://127.0.0.1:" in done.stdout
+    assert "On the cluster: 5 trials in " in done.stdout
+    assert "retries after a lost worker: 0)." in done.stdout
 
     monkeypatch.setenv("FEDREPRO_STORE", str(tmp_path / "another store"))
     done = call("--output", "without")
@@ -82,6 +82,6 @@ def test_the_summary_adds_up_what_the_studies_had():
     one = {"trials": 1_000, "workers": ["a", "b"], "retries": 3, "trial_seconds": 30.0, "seconds": 18.0}
     two = {"trials": 5, "workers": ["b", "c"], "retries": 0, "trial_seconds": 6.0, "seconds": 2.0}
     assert cluster_summary([one, two]) == (
-        "On the cluster: 1,005 trials on 3 workers in 20 s, 1.8 times as fast as one after the other; retries after a "
-        "lost worker: 3."
+        "On the cluster: 1,005 trials in 20 s, 1.8 times as fast as one after the other (workers: 3, retries after a "
+        "lost worker: 3)."
     )
