@@ -187,6 +187,18 @@ def test_the_cached_file_is_proved_by_the_digest(publish, server):
     assert hashlib.sha256(stored).hexdigest() == DIGEST
 
 
+def test_what_another_machine_sends_is_kept_only_if_it_is_the_known_content(publish, server):
+    server.answers = [(500, b"", "whole")]
+    publish(DIGEST, decode)
+    with pytest.raises(ValueError, match="not the variant only of local"):
+        sources.keep("local", "only", to_bytes(["something else"]), "sent")
+    assert not sources.at_hand("local", "only")
+    sources.keep("local", "only", to_bytes(CONTENT), "sent")
+    assert sources.at_hand("local", "only")
+    assert load("local") == CONTENT and find("local").origin == "sent"
+    assert server.requests == 0
+
+
 def test_a_notice_is_printed_before_fetching_only(publish, server, capsys):
     server.answers = [(200, BODY, "whole")]
     publish(DIGEST, decode, notice="Not open: check before you pass it on.")

@@ -65,6 +65,17 @@ def test_a_full_disk_is_one_sentence_and_leaves_what_was_there(store, monkeypatc
     assert [path.name for path in store.path(KEY).parent.iterdir()] == [f"{KEY}.trial"]
 
 
+def test_the_folder_is_settled_once_a_second_and_when_asked(store, monkeypatch):
+    settled = []
+    monkeypatch.setattr("fedrepro.study.store._sync_folder", settled.append)
+    for seed in range(5):
+        other = {**COMPONENTS, "seed": seed}
+        store.write(key_of(other), other, b"trace")
+    assert len(settled) == 1
+    store.settle()
+    assert len(settled) == 2
+
+
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     store = Store(tmp_path / "file" / "store", "m:f")

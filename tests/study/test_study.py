@@ -121,6 +121,13 @@ def test_a_trial_that_returns_no_trace_is_told_so():
         Study("number", returns_a_number, [{}], [0]).run()
 
 
+def test_a_study_ends_with_a_settled_store(tmp_path, monkeypatch):
+    stored = []
+    monkeypatch.setattr("fedrepro.study.store._sync_folder", lambda folder: stored.append(len(stored_bytes(tmp_path))))
+    Study("walks", walk, [{}], range(3)).run()
+    assert stored[-1] == 3
+
+
 def test_an_interrupt_keeps_what_was_finished(monkeypatch):
     study = Study("walks", walk, [{}], range(5))
 
