@@ -17,26 +17,23 @@ class Loopback:
     ----------
     folder
         Where the processes work and write what they say.
+    preload
+        A program that the scheduler runs first.
     environment
         Variables of the scheduler.
     """
 
-    def __init__(self, folder: Path, **environment: str):
+    def __init__(self, folder: Path, preload: str = "", **environment: str):
         self._folder = folder
         self._processes: list[subprocess.Popen] = []
         options = ["--host", "127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0"]
-        self.scheduler = self._start("scheduler", *options, **environment)
+        self.scheduler = self._start("scheduler", *options, *self._preloading(preload), **environment)
         self.address = self._said(self.scheduler, r"Scheduler at:\s+(tcp://\S+)")
 
     def worker(self, *options: str, preload: str = "", wait: bool = True, **environment: str) -> subprocess.Popen:
         """Start a worker of one thread, or with other options; ``preload`` is a program that it runs first."""
-        number = len(self._processes)
         command = ["worker", self.address, "--no-nanny", "--nthreads", "1", "--no-dashboard", *options]
-        if preload:
-            path = self._folder / f"preload_{number}.py"
-            path.write_text(preload)
-            command += ["--preload", str(path)]
-        process = self._start(*command, **environment)
+        process = self._start(*command, *self._preloading(preload), **environment)
         if wait:
             self._said(process, _REGISTERED)
         return process
@@ -73,6 +70,11 @@ class Loopback:
             )
         self._processes.append(process)
         return process
+
+    def _preloading(self, program: str) -> list[str]:
+        path = self._folder / f"preload_{len(self._processes)}.py"
+        path.write_text(program)
+        return ["--preload", str(path)]
 
     def _log(self, number: int) -> Path:
         return self._folder / f"process_{number}.log"

@@ -40,7 +40,7 @@ def test_a_paper_gives_the_same_results_on_a_cluster(call, workers, tmp_path, mo
     assert "retries after a lost worker: 0)." in done.stdout
 
     monkeypatch.setenv("FEDREPRO_STORE", str(tmp_path / "another store"))
-    done = call("--output", "without")
+    done = call("--output", "without", "--jobs", 1)
     assert done.exit_code == 0, done.output
     assert "luster" not in done.stdout
     assert results(tmp_path / "with") == results(tmp_path / "without")

@@ -23,6 +23,7 @@ from fedrepro.study.planning import STORED
 
 HERE = str(Path(__file__).parent)
 STEPS = grid({"step": [1.0, 2.0]})
+NO_FEDREPRO = "import sys; sys.modules['fedrepro'] = None"
 
 
 @pytest.fixture
@@ -43,8 +44,8 @@ def start(tmp_path):
 
 @pytest.fixture(scope="module")
 def two_workers(tmp_path_factory):
-    """A cluster for the tests that leave it as it is; its machine has set many threads."""
-    made = Loopback(tmp_path_factory.mktemp("two-workers"))
+    """A cluster for the tests that leave it as it is; its workers are told many threads, its scheduler no fedrepro."""
+    made = Loopback(tmp_path_factory.mktemp("two-workers"), preload=NO_FEDREPRO)
     made.workers(2, OMP_NUM_THREADS="4", OPENBLAS_NUM_THREADS="4")
     yield made
     made.close()
@@ -219,7 +220,7 @@ MISTAKEN = {
         {"preload": OTHER_NUMBA},
         r"has numba 0\.0\.1 where this process has \d+\.\d+.*: make them the",
     ),
-    "no fedrepro": ({"preload": "import sys; sys.modules['fedrepro'] = None"}, r"cannot load fedrepro .*: install the"),
+    "no fedrepro": ({"preload": NO_FEDREPRO}, r"cannot load fedrepro .*: install the"),
     "other jax threads": ({"NPROC": "4"}, r"has NPROC 4 where this process has 1: make"),
     "threads": ({"options": ["--nthreads", "2"]}, r"runs 2 trials at once in one process.*--nthreads 1"),
     "jax first": (
@@ -267,7 +268,7 @@ def test_a_worker_that_joins_later_takes_part_and_a_mistaken_one_is_refused(star
 
     when(
         lambda: len(lines(log)) > 80,
-        lambda: made.worker(wait=False, preload="import sys; sys.modules['fedrepro']=None"),
+        lambda: made.worker(wait=False, preload=NO_FEDREPRO),
     )
     study = Study("late", slow, settings, range(80, 400))
     with pytest.raises(UserError, match="cannot load fedrepro"):
