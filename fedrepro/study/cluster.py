@@ -332,11 +332,20 @@ def _require_like(ours: Mapping[str, str], worker: str, threads: int, report: re
 
 
 def _data_sets(tasks: list[Task]) -> dict[str, str]:
-    """Name to variant of the data sets of our table that the trials read; others are the trial's own affair."""
+    """Name to variant of the data sets of our table that the trials read; others are the trial's own affair.
+
+    Where another corpus stands in, it is that one.
+    """
+    from fedrepro.data.stand_ins import named_by
     from fedrepro.data.table import TABLE
 
-    known = {(name, f"{one.name}:{one.digest}"): one.name for name in TABLE for one in TABLE[name].variants}
-    found = {item[0]: known[item] for task in tasks for item in task.data.items() if item in known}
+    known = {(name, one.name, one.digest) for name in TABLE for one in TABLE[name].variants}
+    found = {}
+    for name, identity in tasks[0].data.items():  # the same for all trials of a study
+        variant, _, digest = identity.rpartition(":")
+        served = named_by(name, variant)
+        if (*served, digest) in known:
+            found |= dict([served])
     if found and not tasks[0].takes_data:
         raise UserError(
             f"The trial reads {', '.join(found)} but does not ask for the variant, and a worker may have another one: "

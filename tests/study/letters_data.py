@@ -7,6 +7,7 @@ import numpy as np
 from fedrepro.data import sources, table
 from fedrepro.data.content import Texts, digest_of
 from fedrepro.data.entries import Dataset, Folder, Variant
+from fedrepro.data.stand_ins import named_by
 from fedrepro.trace import Trace
 
 CONTENT = Texts(train={"ada": ["a b c"], "ben": ["d"]}, test={"ada": ["e"], "ben": []})
@@ -32,6 +33,11 @@ def count(*, seed, data):
     """How many letters there are, as a trial that reads the variant that it is told."""
     letters = sum(len(text) for texts in sources.load("letters", data["letters"]).train.values() for text in texts)
     return Trace({"round": np.arange(1), "sent": [seed], "received": [letters]})
+
+
+def count_in_place_of_the_lost(*, seed, data):
+    name, variant = named_by("lost", data["lost"])
+    return count(seed=seed, data={name: variant})
 
 
 def count_whatever_is_there(*, seed):
