@@ -30,58 +30,50 @@ def run(folder: Path, *, quick: bool = False) -> None:
 
 
 def _measure(console, quick: bool):
-    """All rows, what could not be measured (case to reason), and the growth with the size of the ensemble."""
+    """All rows, what could not be measured (stage to reason), and the growth with the size of the ensemble."""
     from rich.progress import Progress
 
-    from fedrepro.bench import afl, fedboost
-    from fedrepro.bench.projection import projection_rows
-    from fedrepro.bench.study import cluster_row, study_rows
+    from fedrepro.bench import fedboost
     from fedrepro.errors import DataUnavailable
 
     rows: list[Row] = []
     missing: dict[str, str] = {}
-
-    def words() -> None:
-        try:
-            rows.append(fedboost.shakespeare_row(**({"rounds": 3, "repeats": 3} if quick else {})))
-        except DataUnavailable as reason:
-            missing["FedBoost, Shakespeare"] = str(reason)
-
-    def incomes() -> None:
-        try:
-            rows.extend(afl.adult_rows(**({"steps": 20, "repeats": 3} if quick else {})))
-        except DataUnavailable as reason:
-            missing["AFL, Adult"] = str(reason)
-
-    def cluster() -> None:
-        try:
-            rows.append(cluster_row(**({"short": 20} if quick else {})))
-        except ImportError as reason:
-            missing["study, Dask"] = f"{reason}: pip install 'fedrepro[cluster]'."
-
-    small = {"sizes": (10, 100), "repeats": 3} if quick else {}
-    masses = {"q": 40, "rounds": 20, "repeats": 3} if quick else {}
-    sizes = {"sizes": (20, 200), "skip_rounds": 20, "values": 4_000} if quick else {}
-    trials = {"trials": 4, "seconds": 0.002, "short": 20} if quick else {}
-    grown: list[fedboost.Growth] = []
-    stages: list[tuple[str, Callable[[], object]]] = [
-        ("simplex projection", lambda: rows.extend(projection_rows(**small))),
-        ("FedBoost, point masses", lambda: rows.extend(fedboost.synthetic_rows(**masses))),
-        ("FedBoost, Shakespeare", words),
-        ("FedBoost, growing ensembles", lambda: grown.append(fedboost.growth(**sizes))),
-        ("AFL, Adult", incomes),
-        ("studies", lambda: rows.extend(study_rows(**trials))),
-        ("studies, Dask", cluster),
-    ]
+    stages = _stages(quick)
     with Progress(console=console, transient=True) as progress:
-        task = progress.add_task("", total=len(stages))
+        task = progress.add_task("", total=len(stages) + 1)
         for name, stage in stages:
-            progress.update(task, description=name)
-            if not console.is_terminal:
-                console.print(f"Measuring: {name}", highlight=False)
-            stage()
+            _announce(console, progress, task, name)
+            try:
+                rows += stage()
+            except (DataUnavailable, ImportError) as reason:
+                missing[name] = str(reason)
             progress.advance(task)
-    return rows, missing, grown[0]
+        _announce(console, progress, task, "FedBoost, growing ensembles")
+        growth = fedboost.growth(**({"sizes": (20, 200), "skip_rounds": 20, "values": 4_000} if quick else {}))
+    return rows, missing, growth
+
+
+def _stages(quick: bool) -> list[tuple[str, Callable[[], list[Row]]]]:
+    """What is measured, in order: a stage may lack its data, or a library that only it needs."""
+    from fedrepro.bench import afl, fedboost, projection, study
+
+    def stage(name: str, measure: Callable[..., list[Row]], **small):
+        return name, lambda: measure(**(small if quick else {}))
+
+    return [
+        stage("simplex projection", projection.projection_rows, sizes=(10, 100), repeats=3),
+        stage("FedBoost, point masses", fedboost.synthetic_rows, q=40, rounds=20, repeats=3),
+        stage("FedBoost, Shakespeare", fedboost.shakespeare_rows, rounds=3, repeats=3),
+        stage("AFL, Adult", afl.adult_rows, steps=20, repeats=3),
+        stage("studies", study.study_rows, trials=4, seconds=0.002, short=20),
+        stage("studies, Dask", study.cluster_rows, short=20),
+    ]
+
+
+def _announce(console, progress, task, stage: str) -> None:
+    progress.update(task, description=stage)
+    if not console.is_terminal:
+        console.print(f"Measuring: {stage}", highlight=False)
 
 
 def _judgement(row: Row) -> str:

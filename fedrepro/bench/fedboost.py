@@ -116,7 +116,7 @@ def synthetic_rows(*, q: int = 1_000, rounds: int = 5_000, repeats: int = 9) -> 
     return rows
 
 
-def shakespeare_row(federation: Federation | None = None, *, rounds: int = 100, repeats: int = 9) -> Row:
+def shakespeare_rows(federation: Federation | None = None, *, rounds: int = 100, repeats: int = 9) -> list[Row]:
     """Section 5.2: the unigram models of all roles, half of them sent.
 
     Raises
@@ -135,7 +135,7 @@ def shakespeare_row(federation: Federation | None = None, *, rounds: int = 100, 
     )  # the indices that scipy is fastest with
     h = sparse.csr_array((ensemble.values, *short), (q, ensemble.columns))
     pull, uniforms = goal.pull(), np.random.default_rng(0).random((rounds, q))
-    return _compared(
+    line = _compared(
         f"Shakespeare, q = {q:,}, draws given",
         lambda: our_rounds(goal, q / 2, SHAKESPEARE_STEP, uniforms),
         lambda: unigrams_in_scipy(h, pull, q / 2, SHAKESPEARE_STEP, uniforms),
@@ -143,6 +143,7 @@ def shakespeare_row(federation: Federation | None = None, *, rounds: int = 100, 
         peer_name="scipy.sparse",
         repeats=repeats,
     )
+    return [line]
 
 
 def _compared(case: str, ours: Callable, peer: Callable, *, target, peer_name: str, repeats: int) -> Row:

@@ -58,7 +58,7 @@ def study_rows(*, trials: int = 16, seconds: float = 0.1, short: int = 1_000, re
     ]
 
 
-def cluster_row(*, short: int = 1_000, repeats: int = 3) -> Row:
+def cluster_rows(*, short: int = 1_000, repeats: int = 3) -> list[Row]:
     """Trials of a millisecond on two workers of this machine; less than 5 ms each is promised.
 
     Raises
@@ -66,14 +66,17 @@ def cluster_row(*, short: int = 1_000, repeats: int = 3) -> Row:
     ImportError
         Where Dask is not installed.
     """
-    from distributed import LocalCluster
+    try:
+        from distributed import LocalCluster
+    except ImportError as problem:
+        raise ImportError(f"{problem}: pip install 'fedrepro[cluster]'.") from None
 
     waiting = _Case(wait, {"seconds": 0.001}, short)
     with LocalCluster(
         n_workers=PROCESSES, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
     ) as started:
         ours = waiting.by_study(Cluster(started.scheduler_address))
-        return _row(f"{short:,} trials of 1 ms, 2 Dask workers", ours, waiting.by_loop, 0.2, "plain loop", repeats)
+        return [_row(f"{short:,} trials of 1 ms, 2 Dask workers", ours, waiting.by_loop, 0.2, "plain loop", repeats)]
 
 
 class _Case:

@@ -22,7 +22,7 @@ def test_peer_of_sparse_predictors_agrees():
     rng = np.random.default_rng(0)
     owner = np.concatenate([np.arange(6), rng.integers(6, size=300)])
     federation = Federation.from_arrays(None, rng.zipf(1.4, owner.size) % 50, owner)
-    line = fedboost.shakespeare_row(federation, rounds=10, repeats=3)
+    (line,) = fedboost.shakespeare_rows(federation, rounds=10, repeats=3)
     assert (line.target, line.peer_name) == (4.0, "scipy.sparse")
 
 
@@ -36,7 +36,7 @@ def unavailable(*_, **__):
 
 
 def test_run_saves_table_and_plot(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(fedboost, "shakespeare_row", unavailable)
+    monkeypatch.setattr(fedboost, "shakespeare_rows", unavailable)
     monkeypatch.setattr(afl, "adult_rows", unavailable)
     bench.run(tmp_path, quick=True)
     saved = json.loads((tmp_path / "bench.json").read_text())
