@@ -155,6 +155,7 @@ def on_adult(
         mixtures=guarded_against(trained_on, train),
         evaluate=evaluate,
         test=test,
+        training_losses=False,
         seed=seed,
     )
     return _accuracies(trace, test)
@@ -185,6 +186,7 @@ def on_clothes(
         mixtures=guarded_against(trained_on, train),
         evaluate=evaluate,
         test=test,
+        training_losses=False,
         seed=seed,
     )
     return _accuracies(trace, test)
