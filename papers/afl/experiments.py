@@ -130,59 +130,44 @@ def guarded_against(trained_on: str, federation: Federation) -> Mixtures:
 # --- trials ------------------------------------------------------------------------------------------------------
 
 
-def on_adult(
-    *,
-    seed: int,
-    data: dict,
-    trained_on: str,
-    steps: int,
-    step: float,
-    step_domains: float,
-    evaluate: list[int],
-    judged_on: str = "test",
-) -> Trace:
+def on_adult(*, seed: int, data: dict, judged_on: str = "test", **training) -> Trace:
     """Table 1: logistic regression with Adagrad; judged on the test rows, or on the fold that belongs to the seed."""
     variant = data["uci_adult"]
     train, test = adult(variant) if judged_on == "test" else held_out(adult(variant)[0], seed)
-    trace = afl(
-        train,
-        adult_model(variant),
-        steps=steps,
-        step=step,
-        step_domains=step_domains,
-        batch=ADULT_BATCH,
-        optimiser="adagrad",
-        mixtures=guarded_against(trained_on, train),
-        evaluate=evaluate,
-        test=test,
-        training_losses=False,
-        seed=seed,
-    )
-    return _accuracies(trace, test)
+    return _trained(train, test, adult_model(variant), batch=ADULT_BATCH, optimiser="adagrad", seed=seed, **training)
 
 
-def on_clothes(
+def on_clothes(*, seed: int, data: dict, judged_on: str = "test", **training) -> Trace:
+    """Table 2: softmax regression with Adam; judged on the test images, or on the fold that belongs to the seed."""
+    variant = data["fashion_mnist"]
+    train, test = clothes(variant) if judged_on == "test" else held_out(clothes(variant)[0], seed)
+    model = SoftmaxRegression(len(CLOTHES))
+    return _trained(train, test, model, batch=FMNIST_BATCH, optimiser="adam", seed=seed, **training)
+
+
+def _trained(
+    train: Federation,
+    test: Federation,
+    model,
     *,
+    batch: int,
+    optimiser: str,
     seed: int,
-    data: dict,
     trained_on: str,
     steps: int,
     step: float,
     step_domains: float,
     evaluate: list[int],
-    judged_on: str = "test",
 ) -> Trace:
-    """Table 2: softmax regression with Adam; judged on the test images, or on the fold that belongs to the seed."""
-    variant = data["fashion_mnist"]
-    train, test = clothes(variant) if judged_on == "test" else held_out(clothes(variant)[0], seed)
+    """A row of Table 1 or 2."""
     trace = afl(
         train,
-        SoftmaxRegression(len(CLOTHES)),
+        model,
         steps=steps,
         step=step,
         step_domains=step_domains,
-        batch=FMNIST_BATCH,
-        optimiser="adam",
+        batch=batch,
+        optimiser=optimiser,
         mixtures=guarded_against(trained_on, train),
         evaluate=evaluate,
         test=test,
