@@ -406,3 +406,84 @@ def stochastic_afl(rows, labels, outputs, l2, rules, shift, takes, choices):
     averaged = played if rules["version"] == "optimistic" else stepped
     average, average_mixture = (np.mean(part, axis=0) for part in zip(*averaged, strict=True))
     return w, mixture, average, average_mixture
+
+
+# --- EFL-FG ------------------------------------------------------------------------------------------------------
+
+
+def feedback_graph(weights, costs, budget, caps):
+    """Algorithm 1 of EFL-FG, word for word; a cap of infinity is no limit."""
+    size = len(weights)
+    graph = np.zeros((size, size), dtype=bool)
+    for k in range(size):
+        neighbours = [k]
+        while True:
+            spent = sum(costs[j] for j in neighbours)
+            weight = sum(weights[j] for j in neighbours)
+            candidates = [
+                i
+                for i in range(size)
+                if i not in neighbours and spent + costs[i] <= budget and weight + weights[i] <= caps[k]
+            ]
+            if not candidates:
+                break
+            neighbours.append(max(candidates, key=lambda i: (weights[i] / (spent + costs[i]), -i)))
+        graph[k, neighbours] = True
+    return graph
+
+
+def dominating_set(graph):
+    """Greedy set cover: the model with most uncovered out-neighbours, until all are covered."""
+    size = len(graph)
+    uncovered, chosen = set(range(size)), []
+    while uncovered:
+        best = max(range(size), key=lambda k: (len(uncovered & set(np.flatnonzero(graph[k]))), -k))
+        chosen.append(best)
+        uncovered -= set(np.flatnonzero(graph[best]))
+    return np.isin(np.arange(size), chosen)
+
+
+def independence_number(graph):
+    """The size of the largest set without an edge inside, over all sets."""
+    size = len(graph)
+    for count in range(size, 0, -1):
+        for chosen in itertools.combinations(range(size), count):
+            if not any(graph[a, b] for a, b in itertools.permutations(chosen, 2)):
+                return count
+    return 0
+
+
+def efl_fg(predictions, targets, offsets, costs, budgets, uniforms, rate, exploration, limit="current", means=False):
+    """Algorithm 2 of EFL-FG with plain weights, for few rounds: they underflow otherwise.
+
+    Returns the weights w and u, and per round the model drawn, the models sent, and the squared error.
+    """
+    size = predictions.shape[1]
+    w, u = np.ones(size), np.ones(size)
+    graph, values = None, None
+    drawn, sent, errors = [], [], []
+    for t, (budget, uniform) in enumerate(zip(budgets, uniforms, strict=True)):
+        caps = [math.inf] * size
+        if graph is not None and limit == "current":
+            caps = [w[graph[k]].sum() * (1 + 1e-9) for k in range(size)]
+        if graph is not None and limit == "value":
+            caps = [values[k] * (1 + 1e-9) for k in range(size)]
+        graph = feedback_graph(w, costs, budget, caps)
+        values = [w[graph[k]].sum() for k in range(size)]
+        dominating = dominating_set(graph)
+        p = (1 - exploration) * u / u.sum() + exploration / dominating.sum() * dominating
+        q = np.array([p[graph[:, k]].sum() for k in range(size)])
+        node = int(sample_weighted(p, [uniform])[0])
+        members = np.flatnonzero(graph[node])
+        x, y = predictions[offsets[t] : offsets[t + 1]], targets[offsets[t] : offsets[t + 1]]
+        mixed = x[:, members] @ w[members] / w[members].sum()
+        total = np.mean if means else np.sum
+        losses = {k: total(np.minimum((x[:, k] - y) ** 2, 1)) for k in members}
+        ensemble_loss = total(np.minimum((mixed - y) ** 2, 1))
+        for k in members:
+            w[k] *= math.exp(-rate * losses[k] / q[k])
+        u[node] *= math.exp(-rate * ensemble_loss / p[node])
+        drawn.append(node)
+        sent.append(members)
+        errors.append(((mixed - y) ** 2).sum())
+    return w, u, drawn, sent, np.array(errors)

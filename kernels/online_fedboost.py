@@ -1,0 +1,88 @@
+"""FedBoost's rounds on a stream: every client has one fresh sample per round, and no sample is kept.
+
+The steps are those of `fedrepro.kernels.fedboost`; only the problem changes from round to round, and with it what a
+prediction is: the error of a round is that of the ensemble that was sent, before it is updated.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fedrepro.kernels._jit import kernel
+from fedrepro.kernels.fedboost import (
+    IMPORTANCE,
+    Problem,
+    Rules,
+    count_round,
+    draw_predictors,
+    gradient_of_mixture,
+    mirror_update,
+    mix_sent,
+    weigh_sent,
+)
+
+
+class Stream(NamedTuple):
+    """The samples, and which of them a round has."""
+
+    predictions: np.ndarray  # float64, (samples, K)
+    targets: np.ndarray  # float64, samples
+    first: np.ndarray  # int64: round t has the samples first[t]:last[t]
+    last: np.ndarray  # int64
+    budgets: np.ndarray  # float64, one per round
+    uniforms: np.ndarray  # float64, (rounds, K), or (1, 0) where everything is sent
+
+
+class Prices(NamedTuple):
+    """What a predictor costs where probabilities are set, and what it costs to send."""
+
+    drawn: np.ndarray  # float64, K
+    sent: np.ndarray  # float64, K
+
+
+@kernel
+def _problem_of_round(stream, t):
+    """The round's samples as a Problem: a dense row of predictions for each predictor."""
+    first, last = stream.first[t], stream.last[t]
+    rows, size = last - first, stream.predictions.shape[1]
+    indptr, indices, values = np.empty(size + 1, np.int64), np.empty(size * rows, np.uint32), np.empty(size * rows)
+    for k in range(size):
+        indptr[k] = k * rows
+        for i in range(rows):
+            indices[k * rows + i] = i
+            values[k * rows + i] = stream.predictions[first + i, k]
+    indptr[size] = size * rows
+    nothing = np.empty(0)
+    nobody = np.zeros(1, np.int64), np.empty(0, np.uint32)
+    targets = stream.targets[first:last]
+    return Problem(indptr, indices, values, nothing, 0.0, nobody[0], nobody[1], nothing, targets, rows)
+
+
+@kernel
+def online_fedboost_rounds(stream, rules, state, prices, work, squared_error, sent_cost, sent_count):
+    """Run rounds of FedBoost under the squared loss; ``state`` is changed, and one entry per round is written."""
+    size = prices.drawn.size
+    inverse_prices = 1.0 / prices.drawn
+    for t in range(squared_error.size):
+        problem = _problem_of_round(stream, t)
+        rules_now = Rules(rules.loss, rules.sampling, rules.mirror, rules.gradient, stream.budgets[t], rules.step)
+        uniform_gamma = min(1.0, rules_now.budget / np.sum(prices.drawn))
+        uniforms = stream.uniforms[min(t, stream.uniforms.shape[0] - 1)]
+        n = draw_predictors(rules_now, state, inverse_prices, uniform_gamma, uniforms, work)
+        weigh_sent(state, work, n)
+        mix_sent(problem, work.sent, work.coefficients, n, work.mixture)
+        for i in range(problem.rows):
+            error = work.mixture[i] - problem.targets[i]
+            squared_error[t] += error * error
+            work.pull[i] = 1.0 / problem.rows  # every client weighs the same
+        for position in range(n):
+            sent_cost[t] += prices.sent[work.sent[position]]
+        sent_count[t] = n
+        gradient_of_mixture(problem, rules.loss, 1.0, work, n)
+        for i in range(problem.rows):
+            work.mixture[i] = 0.0
+        if rules.gradient == IMPORTANCE:
+            for position in range(n):
+                work.gradient[position] /= work.gamma[position]
+        count_round(state)
+        mirror_update(rules_now, state, work, n)
