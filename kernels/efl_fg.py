@@ -97,10 +97,9 @@ def new_plan(size):
 def plan_round(state, rules, costs, budget, plan):
     """Algorithm 1, a dominating set, and the probabilities (4) and (7); the state has the new graph afterwards."""
     size = costs.size
+    log_caps = state.log_values
     if rules.limit == CURRENT:
         log_caps = neighbourhood_log_weights(state.graph, state.log_weights)
-    else:
-        log_caps = state.log_values
     state.graph[:] = feedback_graph(state.log_weights, costs, budget, log_caps)
     if rules.limit == VALUE:
         state.log_values[:] = neighbourhood_log_weights(state.graph, state.log_weights)

@@ -1,6 +1,6 @@
 """The feedback graph of EFL-FG (Ghari, Shen 2022, Algorithm 1), a small dominating set of it, its independence number.
 
-A graph is a square matrix of truth values: ``graph[k, j]`` says that j is an out-neighbour of k, so that whoever draws k
+A graph is a square matrix of truth values: ``graph[k, j]`` says that j is an out-neighbour of k, so that who draws k
 sends j. Weights come as logarithms: those of bad models fall below the smallest float64 within a few rounds, and the
 order of the candidates in (3) must not be lost with them.
 """

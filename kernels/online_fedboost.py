@@ -61,7 +61,6 @@ def _problem_of_round(stream, t):
 @kernel
 def online_fedboost_rounds(stream, rules, state, prices, work, squared_error, sent_cost, sent_count):
     """Run rounds of FedBoost under the squared loss; ``state`` is changed, and one entry per round is written."""
-    size = prices.drawn.size
     inverse_prices = 1.0 / prices.drawn
     for t in range(squared_error.size):
         problem = _problem_of_round(stream, t)

@@ -250,7 +250,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Played:
-    """What a round has shown: the ensemble's mean loss over the clients that took part, their number, clipped losses."""
+    """What a round has shown: the ensemble's mean loss over its clients, how many they are, and the clipped losses."""
 
     loss: float
     clients: int

@@ -1,8 +1,8 @@
 """What EFL-FG's notebook runs: the zoos of pre-trained models as studies, and the online part on their predictions.
 
 Training is the expensive half, so a study stores what every model predicts on every sample that arrives later; a run of
-the online part on stored predictions takes milliseconds and is not stored. A seed varies everything that is random: which
-tenth of the data the models are trained on, the order in which the other samples reach the clients, the networks'
+the online part on stored predictions takes milliseconds and is not stored. A seed varies everything that is random:
+which tenth of the data the models are trained on, the order in which the other samples reach the clients, the networks'
 initial weights, and the draws of models.
 """
 
@@ -35,6 +35,14 @@ COUNTINGS = ("all", "coefficients")
 LIMITS = ("current", "value", "none")
 BUDGETS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 22.0)
 DOUBLINGS = (1.0, 2.0, 4.0, 8.0, 16.0)  # the budgets on which the trend of the independence number is judged
+EFL_FG_READINGS = {"current weights": {"limit": "current"}, "last round's value": {"limit": "value"}}
+FEDBOOST_READINGS = {  # on which the claims are judged; the first is the one that Table I shows
+    "cost, Euclidean": {"budgeted": "cost", "mirror": "euclidean"},
+    "cost, entropy": {"budgeted": "cost", "mirror": "entropy"},
+    "count, Euclidean": {"budgeted": "count", "mirror": "euclidean"},
+    "count, entropy": {"budgeted": "count", "mirror": "entropy"},
+}
+SCHEDULES = {"section-4": "sum", "theorem": "mean"}  # of η and ξ, with the losses that suit them
 HORIZONS = (100, 316, 1_000, 3_162, 10_000)  # rounds at which the regret is measured
 EVERYONE = {member.formula: member for reading in BANDWIDTHS for member in zoo_members(reading)}  # of both readings
 COLUMNS = list(EVERYONE)  # where the predictions of a formula stand
@@ -141,6 +149,11 @@ def best_model(given: Problem) -> tuple[str, float]:
 def violations(trace: Trace) -> float:
     """Share of the rounds that cost more than their budget."""
     return float((trace.final["costs"] > trace.final["budgets"] * (1 + 1e-9)).mean())
+
+
+def whole_run(rounds: int) -> list[int]:
+    """The rounds at which a curve is drawn: all of them where they are few."""
+    return np.unique(np.linspace(1, rounds, min(rounds, 90)).round().astype(int)).tolist()
 
 
 def varying_budgets(rounds: int, seed: int) -> np.ndarray:
