@@ -126,7 +126,8 @@ def sampled_estimate_bias(given: Problem, trace: Trace, *, exploration: float, d
     nodes = np.array([rounds_of.drawn_model(case.plan.probabilities, uniform) for uniform in uniforms])
     errors = estimates[nodes] - losses
     spread = errors.std(axis=0, ddof=1) / math.sqrt(draws)
-    return float(np.abs(errors.mean(axis=0)[spread > 0] / spread[spread > 0]).max())
+    random = spread > 1e-12  # a model that every draw sends has no spread
+    return float(np.abs(errors.mean(axis=0)[random] / spread[random]).max())
 
 
 # --- errata ------------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def legend_handles() -> list[Line2D]:
 
 def _arrow(start: np.ndarray, end: np.ndarray, *, drawn: bool) -> FancyArrowPatch:
     return FancyArrowPatch(
-        start, end, connectionstyle="arc3,rad=0.12", arrowstyle="-|>", mutation_scale=9, shrinkA=6, shrinkB=6,
-        linewidth=1.4 if drawn else 0.6, color=_DRAWN_ARROW if drawn else _ARROW, alpha=1.0 if drawn else 0.55,
-        zorder=2 if drawn else 1,
+        start, end, connectionstyle="arc3,rad=0.12", arrowstyle="-|>", mutation_scale=10 if drawn else 5,
+        shrinkA=6, shrinkB=6, linewidth=1.4 if drawn else 0.6, color=_DRAWN_ARROW if drawn else _ARROW,
+        alpha=1.0 if drawn else 0.55, zorder=2 if drawn else 1,
     )  # fmt: skip

@@ -78,12 +78,18 @@ def zoo(*, seed: int, data: dict, scaling: str, ridge: float, most_training: int
 def studies(parameters) -> dict[str, Study]:
     """Every study of the paper for the given parameters, by name."""
     made = {}
-    zoos = [(SCALING, RIDGE), *(OTHER_ZOOS if parameters.other_zoos else ())]
     for name, data_set in NAMES.items():
-        settings = [{"scaling": s, "ridge": r, "most_training": parameters.most_training} for s, r in zoos]
-        made[f"zoo-{name}"] = Study(
-            name=f"zoo-{name}", trial=zoo, settings=settings, seeds=range(parameters.seeds), data=[data_set]
-        )
+        for kind, zoos, seeds in (
+            ("zoo", [(SCALING, RIDGE)], parameters.seeds),
+            ("other-zoos", OTHER_ZOOS, parameters.other_zoo_seeds),
+        ):
+            made[f"{kind}-{name}"] = Study(
+                name=f"{kind}-{name}",
+                trial=zoo,
+                settings=[{"scaling": s, "ridge": r, "most_training": parameters.most_training} for s, r in zoos],
+                seeds=range(seeds),
+                data=[data_set],
+            )
     return made
 
 
@@ -100,8 +106,12 @@ class Problem(NamedTuple):
     seed: int
 
 
-def problem(run, *, bandwidth: str = "bandwidth", counting: str = "all") -> Problem:
-    """The online problem of one stored zoo (a `Run` of a study): 100 clients, one sample each per round."""
+def problem(run, *, bandwidth: str = "bandwidth", counting: str = "all", confined: bool = True) -> Problem:
+    """The online problem of one stored zoo (a `Run` of a study): 100 clients, one sample each per round.
+
+    A model maps into the output space (Section II), and a loss must lie in [0, 1] (assumption a2): predictions are
+    ``confined`` to [0, 1], the range of the targets, unless one wants to see what happens otherwise.
+    """
     members = zoo_members(bandwidth)
     final = run.trace.final
     columns = [COLUMNS.index(member.formula) for member in members]
@@ -110,6 +120,8 @@ def problem(run, *, bandwidth: str = "bandwidth", counting: str = "all") -> Prob
     by_client = np.argsort(clients, kind="stable")  # the order of a federation's samples
     federation = Federation.from_arrays(None, final["targets"], clients)
     predictions = final["predictions"][np.ix_(by_client, columns)].T.astype(np.float64)
+    if confined:
+        predictions = np.clip(predictions, 0.0, 1.0)
     return Problem(federation, from_predictions(predictions), relative_costs(counts), members, run.seed)
 
 
