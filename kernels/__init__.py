@@ -10,6 +10,7 @@ from fedrepro.kernels.entropic import (
     kl_project_lower_bounded_simplex,
     kl_project_simplex,
 )
+from fedrepro.kernels.feedback_graph import dominating_set, feedback_graph, independence_number
 from fedrepro.kernels.mirror import (
     entropy_divergence,
     entropy_step,
@@ -53,11 +54,14 @@ __all__ = [
     "adagrad_step",
     "adam_step",
     "bernoulli_mask",
+    "dominating_set",
     "entropy_divergence",
     "entropy_step",
     "euclidean_divergence",
     "euclidean_step",
+    "feedback_graph",
     "filled_probabilities",
+    "independence_number",
     "kl_project_capped_simplex",
     "kl_project_lower_bounded_simplex",
     "kl_project_simplex",

@@ -125,6 +125,16 @@ def problem(run, *, bandwidth: str = "bandwidth", counting: str = "all", confine
     return Problem(federation, from_predictions(predictions), relative_costs(counts), members, run.seed)
 
 
+def reordered(given: Problem) -> Problem:
+    """The same models in an order drawn at random, which is the order in which ties in (3) are broken."""
+    order = stream("efl_fg", "init", given.seed, round=1).permutation(len(given.members))
+    return given._replace(
+        ensemble=from_predictions(given.ensemble.dense()[order]),
+        costs=given.costs[order],
+        members=tuple(given.members[k] for k in order),
+    )
+
+
 def play_efl_fg(given: Problem, *, budget: float | Sequence[float] = BUDGET, evaluate=1, **settings) -> Trace:
     """EFL-FG on a problem, with Section IV's settings unless others are given."""
     return efl_fg(

@@ -41,7 +41,7 @@ def test_run_saves_table_and_plot(tmp_path, monkeypatch, capsys):
     bench.run(tmp_path, quick=True)
     saved = json.loads((tmp_path / "bench.json").read_text())
     assert saved["not measurable"] == dict.fromkeys(["FedBoost, Shakespeare", "AFL, Adult"], "It cannot be had here.")
-    assert len(saved["rows"]) == 13
+    assert len(saved["rows"]) == 16
     promised = [line["target"] for line in saved["rows"] if line["group"] == "study"]
     assert promised == [1.7, None, None, 0.2]
     assert len(saved["seconds per round"]["skips"]) == len(saved["seconds per round"]["sizes"]) == 2

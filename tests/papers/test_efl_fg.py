@@ -1,0 +1,289 @@
+"""EFL-FG's experiments, checks and claims: every claim can say no, and a lost data set costs its own part."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fedrepro import Paper
+from fedrepro.claims import FEWEST_SEEDS, not_testable
+from fedrepro.errors import DataUnavailable
+from fedrepro.models.regressors import zoo_members
+from fedrepro.paper import check, declaration, folder, resolve
+from fedrepro.paper.parameters import as_object
+from fedrepro.papers.efl_fg import checks, experiments
+from fedrepro.papers.efl_fg import claims as judge
+from fedrepro.study import Runs
+from fedrepro.study.runs import Run
+from fedrepro.trace import Trace
+
+SEEDS = range(6)
+
+
+def around(value: float, noise: float = 1e-3, seed: int = 0) -> np.ndarray:
+    """One value per seed."""
+    return value + noise * np.random.default_rng([seed, int(1000 * value)]).normal(size=len(SEEDS))
+
+
+# --- the declaration ---------------------------------------------------------------------------------------------
+
+
+def test_notebook_parameters_and_data_sets_agree_with_the_declaration():
+    check("efl_fg")
+
+
+def test_every_id_of_the_paper_is_declared():
+    declared = declaration("efl_fg")
+    assert "table-1" in declared.tables
+    assert set(declared.figures) == {"figure-1", "feedback-graph", "budget-use", "regret", "budget-sweep"}
+    assert set(declared.claims) == {
+        "efl-fg-lower-mse-bias",
+        "efl-fg-lower-mse-ccpp",
+        "efl-fg-lower-mse-energy",
+        "efl-fg-never-violates-budget",
+        "fedboost-violates-at-least-13-percent",
+        "regret-sublinear",
+        "regret-below-bound",
+        "bigger-budget-smaller-independence-number",
+        "unbiased-loss-estimates",
+    }
+
+
+@pytest.mark.parametrize("profile", ["quick", "full"])
+def test_studies_have_enough_seeds(profile):
+    parameters = as_object(resolve(declaration("efl_fg"), profile, {}))
+    studies = experiments.studies(parameters)
+    for name in experiments.NAMES:
+        assert len(studies[f"zoo-{name}"].seeds) >= (20 if profile == "full" else FEWEST_SEEDS)
+
+
+def test_full_profile_reference_is_complete():
+    """The committed reference lists everything that the paper declares, from the full profile."""
+    reference = json.loads((folder("efl_fg") / "reference" / "results.json").read_text(encoding="utf-8"))
+    declared = declaration("efl_fg")
+    assert reference["profile"] == "full"
+    assert len(reference["seeds"]) >= 20
+    for kind in ("claims", "figures", "tables"):
+        assert set(reference[kind]) == set(getattr(declared, kind))
+    assert all(erratum["measured"] for erratum in reference["errata"])
+    for figure in reference["figures"].values():
+        assert (folder("efl_fg") / "reference" / figure["files"][0]).exists()
+
+
+# --- trials and the online part ----------------------------------------------------------------------------------
+
+
+def zoo_run(seed: int = 0, samples: int = 1_050, **settings) -> Run:
+    """What a zoo's trial leaves, with predictions that are made up: each model is off by its own amount."""
+    draws = np.random.default_rng(seed)
+    targets = draws.random(samples)
+    noise = np.geomspace(0.03, 0.6, len(experiments.COLUMNS)) * draws.normal(size=(samples, len(experiments.COLUMNS)))
+    final = {"predictions": (targets[:, None] + noise).astype(np.float32), "targets": targets}
+    columns = {"round": [0], "sent": [0.0], "received": [0.0]}
+    return Run(settings, seed, Trace(columns, final | {"samples": 116, "features": 4}))
+
+
+def test_a_problem_has_a_hundred_clients_and_the_models_of_its_reading():
+    run = zoo_run()
+    for reading in experiments.BANDWIDTHS:
+        given = experiments.problem(run, bandwidth=reading, confined=False)
+        assert given.federation.n_clients == 100
+        assert len(given.ensemble) == len(given.costs) == 22
+        assert given.federation.client(0)[1].size == 11  # ⌈1,050 / 100⌉ rounds, the last one partial
+        assert given.federation.client(99)[1].size == 10
+        # the predictions stand beside their own targets: sample s belongs to client s mod 100
+        first = given.ensemble.dense()[0, given.federation.offsets[3]]
+        column = experiments.COLUMNS.index(zoo_members(reading)[0].formula)
+        assert first == run.trace.final["predictions"][3, column]
+        assert given.federation.client(3)[1][0] == run.trace.final["targets"][3]
+
+
+def test_predictions_are_confined_to_the_range_of_the_targets():
+    confined, free = (experiments.problem(zoo_run(), confined=c).ensemble.dense() for c in (True, False))
+    assert free.min() < 0 and free.max() > 1
+    np.testing.assert_array_equal(confined, np.clip(free, 0, 1))
+
+
+def test_methods_play_and_are_ordered_as_they_must_be():
+    given = experiments.problem(zoo_run())
+    ours, theirs = experiments.play_efl_fg(given), experiments.play_fedboost(given)
+    assert experiments.violations(ours) == 0.0
+    assert experiments.violations(theirs) > 0.0
+    name, best = experiments.best_model(given)
+    assert name == given.members[0].name
+    assert max(best, experiments.play_whole_ensemble(given)["mse"][-1]) < ours["mse"][-1] < theirs["mse"][-1]
+    varying = experiments.play_efl_fg(given, budget=experiments.varying_budgets(11, 0))
+    assert experiments.violations(varying) == 0.0
+    assert np.unique(varying.final["budgets"]).size == 11
+
+
+def test_a_zoo_is_trained_on_a_tenth_and_predicts_the_rest(monkeypatch):
+    draws = np.random.default_rng(0)
+    x = draws.random((400, 3))
+    monkeypatch.setattr(experiments, "regression", lambda *_, **__: SimpleNamespace(x=x, y=x.mean(axis=1)))
+    settings = {"data": {"uci_ccpp": "full"}, "scaling": "range", "ridge": 1e-3, "most_training": 1000}
+    trace = experiments.zoo(seed=0, **settings)
+    assert trace.final["predictions"].shape == (360, 27)
+    assert (trace.final["samples"], trace.final["features"]) == (40, 3)
+    errors = ((trace.final["predictions"] - trace.final["targets"][:, None]) ** 2).mean(axis=0)
+    linear = experiments.COLUMNS.index(("polynomial", 1))
+    assert errors[linear] < 1e-5
+    assert trace.to_bytes() == experiments.zoo(seed=0, **settings).to_bytes()
+    assert trace.to_bytes() != experiments.zoo(seed=1, **settings).to_bytes()
+    assert experiments.zoo(seed=0, **(settings | {"most_training": 30})).final["samples"] == 30
+
+
+# --- claims that say yes and claims that say no -------------------------------------------------------------------
+
+
+def test_lower_mse_needs_every_reading():
+    low, high = {"a": around(1.0), "b": around(2.0)}, {"c": around(3.0), "d": around(4.0)}
+    assert judge.lower_mse(low, high).verdict == "reproduced"
+    assert judge.lower_mse(high, low).verdict == "not-reproduced"
+    assert judge.lower_mse({"a": around(1.0), "b": around(5.0)}, high).verdict == "partly"
+
+
+def test_budget_claim():
+    kept, broken = np.array([-1.0, 0.0, 1e-12]), np.array([0.2, 0.3])
+    assert judge.never_above_budget({"x": kept, "y": kept}, 1e-9).verdict == "reproduced"
+    assert judge.never_above_budget({"x": kept, "y": broken}, 1e-9).verdict == "partly"
+    assert judge.never_above_budget({"x": broken}, 1e-9).verdict == "not-reproduced"
+
+
+def test_violation_claim():
+    often, seldom = {"cost": around(25.0), "count": around(14.0)}, {"cost": around(5.0), "count": around(9.0)}
+    assert judge.violates_at_least({"Bias": often, "CCPP": often}, 13.0).verdict == "reproduced"
+    assert judge.violates_at_least({"Bias": seldom, "CCPP": seldom}, 13.0).verdict == "not-reproduced"
+    found = judge.violates_at_least({"Bias": often, "CCPP": seldom, "Energy": not_testable("No source has it.")}, 13.0)
+    assert found.verdict == "partly"
+    assert "Energy: No source has it" in found.why
+
+
+def test_sublinear_claim():
+    falling = {100: around(50.0), 1_000: around(200.0), 10_000: around(700.0)}
+    linear = {100: around(50.0), 1_000: around(600.0), 10_000: around(7_000.0)}
+    assert judge.regret_per_round_falls({"s": falling}).verdict == "reproduced"
+    assert judge.regret_per_round_falls({"s": linear}).verdict == "not-reproduced"
+    assert judge.regret_per_round_falls({"s": falling, "t": linear}).verdict == "partly"
+
+
+def test_bound_claim():
+    assert judge.regret_below_bound({"x": ([1.0, 2.0], [3.0, 2.0], 10.0)}, 1e-9).verdict == "reproduced"
+    assert judge.regret_below_bound({"x": ([4.0], [3.0], 10.0)}, 1e-9).verdict == "not-reproduced"
+
+
+def test_independence_claim():
+    falling, rising = {1.0: around(20.0), 2.0: around(9.0)}, {1.0: around(9.0), 2.0: around(20.0)}
+    assert judge.independence_falls({"Bias": falling}).verdict == "reproduced"
+    assert judge.independence_falls({"Bias": rising}).verdict == "not-reproduced"
+    assert judge.independence_falls({"Bias": falling, "CCPP": not_testable("It is away.")}).verdict == "partly"
+
+
+def test_unbiased_claim():
+    tolerance = {"exact": 1e-12, "standard_errors": 4.0}
+    assert judge.unbiased([1e-16], {"draws": 1.5}, tolerance, "bias").verdict == "reproduced"
+    assert judge.unbiased([0.1], {"draws": 9.0}, tolerance, "bias").verdict == "not-reproduced"
+
+
+# --- checks ------------------------------------------------------------------------------------------------------
+
+
+def test_estimates_are_unbiased_and_the_check_would_notice_if_they_were_not():
+    for seed in range(5):
+        case = checks.random_round(seed)
+        assert checks.estimate_bias(case) < 1e-12
+        case.plan.observed[:] = np.sqrt(case.plan.observed)  # another denominator than (7)
+        assert checks.estimate_bias(case) > 1e-3
+    given = experiments.problem(zoo_run())
+    trace = experiments.play_efl_fg(given)
+    assert checks.sampled_estimate_bias(given, trace, exploration=0.3, draws=4_000, seed=0) < 4
+
+
+def test_errata_of_the_bound():
+    found = checks.two_models()
+    assert found["regret"][-1] == pytest.approx(254_000, rel=0.01)
+    assert found["printed_bound"][-1] == pytest.approx(26_140, rel=0.001)
+    assert found["bound"][-1] == pytest.approx(521_140, rel=0.001)
+    for seed in range(10):
+        run = checks.random_regret(seed)
+        assert run["regret"][-1] <= run["bound"][-1]
+
+
+def test_section_4_s_rates_guarantee_nothing_and_those_of_the_theorem_do():
+    rounds = (10**4, 10**6, 10**8)
+    constant = [checks.guaranteed_regret_per_round("section-4", T) for T in rounds]
+    assert min(constant) > 2.0  # |D| / 2, however long it runs
+    falling = [checks.guaranteed_regret_per_round("theorem", T) for T in rounds]
+    assert falling[0] > 2 * falling[1] > 4 * falling[2]
+
+
+def test_errata_of_the_text():
+    found = [checks.neighbours_of_the_dominating_set(seed) for seed in range(30)]
+    assert all(one["out-neighbours"] == one["outside"] for one in found)
+    assert any(one["in-neighbours"] < one["outside"] for one in found)
+    assert checks.dropped_term(178)["dropped"] > checks.dropped_term(178)["kept"]
+    assert checks.dropped_term(10**6)["dropped"] < checks.dropped_term(10**6)["kept"]
+
+
+# --- the notebook without some or all of its data ------------------------------------------------------------------
+
+
+class _MadeUpZoo:
+    """Stands for a study whose trials are stored."""
+
+    def __init__(self, seeds):
+        self.seeds = list(seeds)
+
+    def run(self):
+        settings = {"scaling": experiments.SCALING, "ridge": experiments.RIDGE}
+        return Runs([zoo_run(seed, **settings) for seed in self.seeds])
+
+    def identities(self):
+        return {}
+
+
+class _Away:
+    """Stands for a study whose data cannot be had."""
+
+    seeds = ()
+
+    def run(self):
+        raise DataUnavailable("Bias cannot be had here.")
+
+
+def results_without(monkeypatch, tmp_path, *away: str) -> dict:
+    """Run the notebook's cells here, with made-up predictions for the data sets that are not away."""
+    studies = {}
+    for name in experiments.NAMES:
+        studies[f"zoo-{name}"] = _Away() if name in away else _MadeUpZoo(range(FEWEST_SEEDS))
+        studies[f"other-zoos-{name}"] = _MadeUpZoo([])
+    monkeypatch.setattr(experiments, "studies", lambda parameters: studies)
+    monkeypatch.setattr(Paper, "_variant_of", lambda self, data_set: "made-up")
+    monkeypatch.setattr("fedrepro.paper.results.provenance", lambda key, seconds: {})
+    monkeypatch.setenv("FEDREPRO_OUTPUT", str(tmp_path))
+    notebook = json.loads((folder("efl_fg") / "efl_fg.ipynb").read_text(encoding="utf-8"))
+    names = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    return json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+
+
+def test_without_bias_only_its_own_part_is_lost(monkeypatch, tmp_path):
+    found = results_without(monkeypatch, tmp_path, "bias")
+    lost = {name for name, claim in found["claims"].items() if claim["verdict"] == "not-testable"}
+    assert lost == {"efl-fg-lower-mse-bias"}
+    for name in ("fedboost-violates-at-least-13-percent", "bigger-budget-smaller-independence-number"):
+        assert "Bias: Bias cannot be had here" in found["claims"][name]["why"]
+    assert not any("not_testable" in made for made in (*found["figures"].values(), *found["tables"].values()))
+    assert "Bias" not in found["tables"]["table-1"]["columns"]
+    assert "Energy" in found["tables"]["table-1"]["columns"]
+
+
+def test_without_any_data_the_theory_is_still_checked(monkeypatch, tmp_path):
+    found = results_without(monkeypatch, tmp_path, *experiments.NAMES)
+    kept = {name for name, claim in found["claims"].items() if claim["verdict"] != "not-testable"}
+    assert kept == {"efl-fg-never-violates-budget", "regret-below-bound", "unbiased-loss-estimates"}
+    assert all("not_testable" in made for made in (*found["figures"].values(), *found["tables"].values()))
+    assert all(erratum["measured"] for erratum in found["errata"])
