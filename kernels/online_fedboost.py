@@ -22,17 +22,6 @@ from fedrepro.kernels.fedboost import (
 )
 
 
-class Stream(NamedTuple):
-    """The samples, and which of them a round has."""
-
-    predictions: np.ndarray  # float64, (samples, K)
-    targets: np.ndarray  # float64, samples
-    first: np.ndarray  # int64: round t has the samples first[t]:last[t]
-    last: np.ndarray  # int64
-    budgets: np.ndarray  # float64, one per round
-    uniforms: np.ndarray  # float64, (rounds, K), or (1, 0) where everything is sent
-
-
 class Prices(NamedTuple):
     """What a predictor costs where probabilities are set, and what it costs to send."""
 
@@ -41,32 +30,35 @@ class Prices(NamedTuple):
 
 
 @kernel
-def _problem_of_round(stream, t):
+def _problem_of_round(arriving, t):
     """The round's samples as a Problem: a dense row of predictions for each predictor."""
-    first, last = stream.first[t], stream.last[t]
-    rows, size = last - first, stream.predictions.shape[1]
+    first, last = arriving.first[t], arriving.last[t]
+    rows, size = last - first, arriving.predictions.shape[1]
     indptr, indices, values = np.empty(size + 1, np.int64), np.empty(size * rows, np.uint32), np.empty(size * rows)
     for k in range(size):
         indptr[k] = k * rows
         for i in range(rows):
             indices[k * rows + i] = i
-            values[k * rows + i] = stream.predictions[first + i, k]
+            values[k * rows + i] = arriving.predictions[first + i, k]
     indptr[size] = size * rows
     nothing = np.empty(0)
     nobody = np.zeros(1, np.int64), np.empty(0, np.uint32)
-    targets = stream.targets[first:last]
+    targets = arriving.targets[first:last]
     return Problem(indptr, indices, values, nothing, 0.0, nobody[0], nobody[1], nothing, targets, rows)
 
 
 @kernel
-def online_fedboost_rounds(stream, rules, state, prices, work, squared_error, sent_cost, sent_count):
-    """Run rounds of FedBoost under the squared loss; ``state`` is changed, and one entry per round is written."""
+def online_fedboost_rounds(arriving, rules, state, prices, work, squared_error, sent_cost, sent_count):
+    """Run rounds of FedBoost under the squared loss; ``state`` is changed, and one entry per round is written.
+
+    ``arriving`` is a `Rounds` of `fedrepro.kernels.efl_fg` whose uniforms have a row per round, one for each predictor.
+    """
     inverse_prices = 1.0 / prices.drawn
     for t in range(squared_error.size):
-        problem = _problem_of_round(stream, t)
-        rules_now = Rules(rules.loss, rules.sampling, rules.mirror, rules.gradient, stream.budgets[t], rules.step)
+        problem = _problem_of_round(arriving, t)
+        rules_now = Rules(rules.loss, rules.sampling, rules.mirror, rules.gradient, arriving.budgets[t], rules.step)
         uniform_gamma = min(1.0, rules_now.budget / np.sum(prices.drawn))
-        uniforms = stream.uniforms[min(t, stream.uniforms.shape[0] - 1)]
+        uniforms = arriving.uniforms[min(t, arriving.uniforms.shape[0] - 1)]
         n = draw_predictors(rules_now, state, inverse_prices, uniform_gamma, uniforms, work)
         weigh_sent(state, work, n)
         mix_sent(problem, work.sent, work.coefficients, n, work.mixture)

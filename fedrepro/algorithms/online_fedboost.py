@@ -14,7 +14,8 @@ from fedrepro.algorithms.fedboost import GRADIENTS, MIRRORS, SAMPLINGS, Sampling
 from fedrepro.algorithms.streaming import budgets_of_rounds, evaluated, running_mean, sample_stream
 from fedrepro.data.federation import Federation
 from fedrepro.kernels import fedboost as rounds_of
-from fedrepro.kernels.online_fedboost import Prices, Stream, online_fedboost_rounds
+from fedrepro.kernels.efl_fg import Rounds
+from fedrepro.kernels.online_fedboost import Prices, online_fedboost_rounds
 from fedrepro.models.ensemble import Ensemble
 from fedrepro.streams import stream
 from fedrepro.trace import Trace
@@ -84,7 +85,7 @@ def online_fedboost(
     uniforms = stream("efl_fg", "sampling", seed).random((total, prices.size))
     errors, sent_cost, sent_count = np.zeros(total), np.zeros(total), np.zeros(total, np.int64)
     online_fedboost_rounds(
-        Stream(arriving.predictions, arriving.targets, arriving.first, arriving.last, budgets, uniforms),
+        Rounds(arriving.predictions, arriving.targets, arriving.first, arriving.last, budgets, uniforms),
         rules, state, Prices(drawn_at, prices), work, errors, sent_cost, sent_count,
     )  # fmt: skip
     rows = evaluated(evaluate, total)
