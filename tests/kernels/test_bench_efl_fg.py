@@ -19,6 +19,6 @@ def test_a_peer_that_builds_another_graph_is_noticed(monkeypatch):
 
 
 def test_online_row_is_judged_by_the_promise():
-    line = efl_fg.online_row(seeds=1, rounds=(3, 4))
+    (line,) = efl_fg.online_rows(seeds=1, rounds=(3, 4))
     assert line.peer_seconds == efl_fg.ONLINE_LIMIT
     assert line.ratio == pytest.approx(efl_fg.ONLINE_LIMIT / line.ours_seconds)
