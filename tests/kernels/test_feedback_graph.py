@@ -15,20 +15,21 @@ from fedrepro.kernels.feedback_graph import (
     neighbourhood_log_weights,
 )
 
-# Powers of two: logarithms, exponentials and sums of them are exact enough for ties to stay ties.
-exponents = st.integers(-6, 0)
-costs = st.sampled_from([0.125, 0.25, 0.5, 0.75, 1.0])
+# Few values, so that equal models tie; and no two quotients or sums of different ones that rounding could swap.
+masses = st.sampled_from([0.913, 0.537, 0.311, 0.1709, 0.0893, 0.0071])
+falls = st.sampled_from([1.0, 0.8317, 0.4129, 0.0733])
+costs = st.sampled_from([0.131, 0.293, 0.479, 0.727, 1.0])
 
 
 @st.composite
 def rounds(draw, most=9):
     """Weights, costs, a budget that pays for each model alone, and the weights one round later."""
     size = draw(st.integers(1, most))
-    weights = 2.0 ** np.array(draw(st.lists(exponents, min_size=size, max_size=size)))
-    falls = 2.0 ** np.array(draw(st.lists(exponents, min_size=size, max_size=size)))
-    prices = np.array(draw(st.lists(costs, min_size=size, max_size=size)))
+    weights, factors, prices = (
+        np.array(draw(st.lists(values, min_size=size, max_size=size))) for values in (masses, falls, costs)
+    )
     budget = draw(st.sampled_from([1.0, 1.25, 2.0, 3.0, 20.0]))
-    return weights, prices, budget, weights * falls
+    return weights, prices, budget, weights * factors
 
 
 def void(size):
