@@ -16,7 +16,7 @@ FAMILIES = {"gaussian": "rbf", "laplacian": "laplacian", "polynomial": "polynomi
 def data():
     draws = np.random.default_rng(0)
     x = draws.random((120, 3))
-    return x, x @ [0.5, 0.3, 0.2] ** 2 + 0.01 * draws.normal(size=120)
+    return x, (x @ [0.5, 0.3, 0.2]) ** 2 + 0.01 * draws.normal(size=120)
 
 
 @pytest.fixture(scope="module")
