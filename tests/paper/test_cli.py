@@ -122,7 +122,7 @@ def test_why_goes_on_where_data_cannot_be_had(call, tiny, monkeypatch):
     def nothing(name):
         raise DataUnavailable(f"The data set {name} cannot be had.")
 
-    monkeypatch.setattr("fedrepro.study.study.find", nothing)
+    monkeypatch.setattr("fedrepro.data.sources.find", nothing)
     tiny.edit("experiments.py", "seeds=range(parameters.seeds))}", "seeds=[0], data=['mnist'])}")
     result = call("why", "tiny")
     assert result.exit_code == 0
