@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import traceback
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated
 
@@ -124,10 +125,10 @@ def reproduce(
         for key in values:
             _forget_trials(key)
     usage: list[dict] = []
-    failures = {key: _reproduce_one(key, profile, values[key], output, jobs, cluster, usage) for key in values}
+    codes = _reproduce_all(values, profile, output, jobs, cluster, usage)
     _announce(list(values), output, usage)
-    if codes := [code for code in failures.values() if code]:
-        raise typer.Exit(min(codes))
+    if failures := [code for code in codes if code]:
+        raise typer.Exit(min(failures))
 
 
 @app.command()
@@ -255,20 +256,47 @@ def _forget_trials(key: str) -> None:
         shutil.rmtree(stored)
 
 
-def _reproduce_one(
-    key: str, profile: str, values: dict, output: Path, jobs: int, cluster: str | None, usage: list[dict]
-) -> int:
-    """Run one paper; a failure is told, kept for the page and returned as an exit code, and the other papers go on."""
+def _reproduce_all(
+    values: dict[str, dict], profile: str, output: Path, jobs: int, cluster: str | None, usage: list[dict]
+) -> list[int]:
+    """Run the papers; returns the exit code of each.
+
+    A quick paper spends half of its time compiling and drawing, in one process: as many papers as there are jobs run
+    at the same time and share the jobs. The trials of a full one, or a cluster's, are busy enough by themselves.
+    """
     from rich.console import Console
 
+    from fedrepro.notebooks import stop_all
+    from fedrepro.progress import bars
+
+    at_once = min(len(values), jobs) if profile == "quick" and cluster is None else 1
+    together = f", {at_once} at a time" if at_once > 1 else ""
+    typer.echo(f"Running the {profile} profile of {', '.join(values)}{together}")
+    with bars(Console(stderr=True)) as shown, ThreadPoolExecutor(at_once) as pool:
+        share = -(-jobs // at_once)
+        runs = [
+            pool.submit(_reproduce_one, key, profile, values[key], output, share, cluster, usage, shown)
+            for key in values
+        ]
+        try:
+            return [run.result() for run in runs]
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            stop_all()
+            raise
+
+
+def _reproduce_one(
+    key: str, profile: str, values: dict, output: Path, jobs: int, cluster: str | None, usage: list[dict], shown
+) -> int:
+    """Run one paper; a failure is told, kept for the page and returned as an exit code, and the other papers go on."""
     from fedrepro.notebooks import execute
     from fedrepro.paper.results import write
     from fedrepro.progress import Follower
 
     note = output / key / "failure.txt"
     note.unlink(missing_ok=True)
-    typer.echo(f"{key}: running the {profile} profile")
-    follower = Follower(key, Console(stderr=True))
+    follower = Follower(key, shown)
     try:
         with follower as progress:
             execute(key, profile, values, output, jobs, progress, cluster)

@@ -1,11 +1,15 @@
 """Runs the papers' notebooks: for a user's output folder, for the committed outputs, and for the reference."""
 
+import contextlib
 import json
+import logging
+import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import nbformat
 import papermill
@@ -13,6 +17,7 @@ from ipykernel.kernelspec import get_kernel_dict
 from jinja2 import DictLoader
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
+from nbclient.exceptions import DeadKernelError
 from nbconvert import HTMLExporter
 from papermill.exceptions import PapermillExecutionError
 
@@ -20,7 +25,6 @@ from fedrepro import errors
 from fedrepro.errors import UserError
 from fedrepro.paper import check, declaration, folder, resolve
 from fedrepro.paper.results import explained, write
-from fedrepro.settings import environment
 
 # nbconvert's page without the scripts that it loads from other machines: formulas in our notebooks are plain text.
 _OFFLINE_PAGE = """
@@ -34,10 +38,38 @@ _OFFLINE_PAGE = """
 class ThisInterpreter(AsyncKernelManager):
     """Starts the kernel with the interpreter that runs now, whatever kernel the user has registered as ``python3``."""
 
+    told: ClassVar[Mapping[str, str]] = {}  # variables of this kernel alone: several run at the same time
+    stopped: ClassVar[bool] = False
+    running: ClassVar[set["ThisInterpreter"]] = set()
+
     @property
     def kernel_spec(self) -> KernelSpec:
         # The kernel's own warnings (it talks plainly to this machine) are not for the user who waits for a paper.
-        return KernelSpec(**get_kernel_dict(extra_arguments=["--log-level=CRITICAL"]))
+        spec = KernelSpec(**get_kernel_dict(extra_arguments=["--log-level=CRITICAL"]))
+        # A dollar sign would be taken for the name of a variable.
+        spec.env = {name: value.replace("$", "$$") for name, value in self.told.items()}
+        return spec
+
+    async def _async_start_kernel(self, **arguments) -> None:
+        await super()._async_start_kernel(**arguments)
+        self.running.add(self)
+
+    start_kernel = _async_start_kernel
+
+    async def _async_cleanup_resources(self, restart: bool = False) -> None:
+        self.running.discard(self)
+        await super()._async_cleanup_resources(restart)
+
+    cleanup_resources = _async_cleanup_resources
+
+
+def stop_all() -> None:
+    """End the notebooks that other threads are running, at once; finished trials are kept."""
+    logging.getLogger("papermill").setLevel(logging.CRITICAL + 1)  # a kernel that dies now is no news
+    for manager in tuple(ThisInterpreter.running):
+        type(manager).stopped = True
+        with contextlib.suppress(ProcessLookupError, AttributeError, TypeError):
+            os.killpg(manager.provisioner.pgid, signal.SIGKILL)
 
 
 def execute(
@@ -180,22 +212,33 @@ def _run(
         "FEDREPRO_PROGRESS": progress,
         "FEDREPRO_CLUSTER": cluster,
     }
-    with environment({name: str(value) for name, value in told.items() if value is not None}):
-        try:
-            papermill.execute_notebook(
-                folder(key) / f"{key}.ipynb",
-                output,
-                parameters=parameters,
-                kernel_name="python3",
-                language="python",
-                kernel_manager_class=ThisInterpreter,
-                cwd=target,
-                progress_bar=False,
-            )
-        except PapermillExecutionError as problem:
-            if problem.ename in _user_errors():
-                raise UserError(problem.evalue) from None
-            raise
+    told = {name: str(value) for name, value in told.items() if value is not None}
+    manager = type("Told", (ThisInterpreter,), {"told": told})
+    try:
+        papermill.execute_notebook(
+            _literal(folder(key) / f"{key}.ipynb"),
+            _literal(output),
+            parameters=parameters,
+            kernel_name="python3",
+            language="python",
+            kernel_manager_class=manager,
+            # The kernel's own folder. Papermill's `cwd` would move this process, the papers beside this one with it.
+            resources={"metadata": {"path": str(target)}},
+            progress_bar=False,
+        )
+    except DeadKernelError:
+        if manager.stopped:
+            raise KeyboardInterrupt from None
+        raise
+    except PapermillExecutionError as problem:
+        if problem.ename in _user_errors():
+            raise UserError(problem.evalue) from None
+        raise
+
+
+def _literal(path: Path) -> str:
+    """A path in which papermill sees no parameters."""
+    return str(path).replace("{", "{{").replace("}", "}}")
 
 
 def _user_errors() -> set[str]:

@@ -12,17 +12,33 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 _SECONDS_BETWEEN_LOOKS = 0.2
 
 
-class Follower:
-    """A progress display for one paper, to be used in a ``with`` statement.
+def bars(console: Console) -> Progress:
+    """The display for all papers, to be used in a ``with`` statement.
 
     In a terminal there is a bar with an estimate per study; elsewhere (a log file) one line per finished study.
+    """
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[stored]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+
+
+class Follower:
+    """Shows the progress of one paper, to be used in a ``with`` statement.
 
     Parameters
     ----------
     paper
         The paper's key.
-    console
-        Where to show it.
+    shown
+        The display, from `bars`; several papers may share it.
 
     Attributes
     ----------
@@ -30,21 +46,10 @@ class Follower:
         What each study that ran on a cluster had of it.
     """
 
-    def __init__(self, paper: str, console: Console):
+    def __init__(self, paper: str, shown: Progress):
         self.cluster_usage: list[dict] = []
         self._paper = paper
-        self._console = console
-        self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[stored]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=console,
-            disable=not console.is_terminal,
-        )
+        self._bars, self._console = shown, shown.console
         self._tasks: dict[str, int] = {}
         self._finished: set[str] = set()
         self._position = 0
@@ -55,7 +60,6 @@ class Follower:
         self._folder = tempfile.TemporaryDirectory(prefix="fedrepro-progress-")
         self._file = Path(self._folder.name) / "progress.jsonl"
         self._file.touch()
-        self._bars.start()
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
         return self._file
@@ -63,7 +67,6 @@ class Follower:
     def __exit__(self, *_) -> None:
         self._stop.set()
         self._thread.join()
-        self._bars.stop()
         self._folder.cleanup()
 
     def _follow(self) -> None:

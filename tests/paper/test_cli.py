@@ -2,6 +2,7 @@ import io
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 from rich.console import Console
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 
 from fedrepro import __version__, cli
 from fedrepro.errors import DataUnavailable, UserError
-from fedrepro.progress import Follower
+from fedrepro.progress import Follower, bars
 
 
 @pytest.fixture
@@ -161,7 +162,29 @@ def test_one_failure_does_not_stop_the_other_papers(call, tiny, monkeypatch):
 
     monkeypatch.setattr("fedrepro.notebooks.execute", run)
     assert call("reproduce").exit_code == 2
-    assert started == ["other", "tiny"]
+    assert sorted(started) == ["other", "tiny"]
+
+
+@pytest.mark.parametrize(("profile", "jobs", "together"), [("quick", 2, 2), ("quick", 1, 1), ("full", 2, 1)])
+def test_quick_papers_run_at_the_same_time_and_share_the_jobs(call, tiny, monkeypatch, profile, jobs, together):
+    text = (tiny.folder / "paper.toml").read_text()
+    for key in ("other", "third"):
+        (tiny.papers / key).mkdir()
+        (tiny.papers / key / "paper.toml").write_text(text.replace('key = "tiny"', f'key = "{key}"'))
+    running, most, shares = [], [], set()
+
+    def run(key, profile, values, output, share, *_):
+        running.append(key)
+        shares.add(share)
+        time.sleep(0.2)
+        most.append(len(running))
+        running.remove(key)
+
+    monkeypatch.setattr("fedrepro.notebooks.execute", run)
+    assert call("reproduce", "--profile", profile, "--jobs", jobs).exit_code == 0
+    assert len(most) == 3
+    assert max(most) == together
+    assert shares == {jobs // together}
 
 
 def test_an_interrupt_is_one_line(call, monkeypatch):
@@ -213,7 +236,11 @@ def test_list_loads_nothing_heavy():
 
 def test_progress_is_followed_to_the_last_line(tmp_path):
     shown = io.StringIO()
-    with Follower("tiny", Console(file=shown, width=200)) as file, open(file, "a", encoding="utf-8") as progress:
+    with (
+        bars(Console(file=shown, width=200)) as display,
+        Follower("tiny", display) as file,
+        open(file, "a", encoding="utf-8") as progress,
+    ):
         for done in (0, 1, 2):
             progress.write(json.dumps({"study": "figure-1", "total": 2, "cached": 0, "done": done}) + "\n")
         progress.write(
@@ -229,7 +256,7 @@ def test_progress_is_followed_to_the_last_line(tmp_path):
 
 def test_progress_in_a_terminal_has_an_estimate():
     shown = io.StringIO()
-    with Follower("tiny", Console(file=shown, width=200, force_terminal=True)) as file:
+    with bars(Console(file=shown, width=200, force_terminal=True)) as display, Follower("tiny", display) as file:
         file.write_text(json.dumps({"study": "figure-1", "total": 4, "cached": 1, "done": 3}) + "\n")
     assert "tiny figure-1" in shown.getvalue()
     assert "3/4" in shown.getvalue()

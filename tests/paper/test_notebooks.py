@@ -1,6 +1,8 @@
 import json
 import re
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import nbformat
 import pytest
@@ -42,6 +44,43 @@ def test_the_kernel_is_this_interpreter_whatever_is_registered(tiny, quick, tmp_
     notebooks.execute("tiny", "quick", quick, tmp_path / "out", 1)
     run = nbformat.read(tmp_path / "out" / "tiny" / "tiny.ipynb", as_version=4)
     assert run.cells[-1].outputs[0].text.strip() == sys.executable
+
+
+def test_notebooks_that_run_at_the_same_time_keep_out_of_each_others_way(tiny, quick, tmp_path, monkeypatch):
+    meet = tmp_path / "meet"
+    meet.mkdir()
+    both_run = f"""
+import os, pathlib, time
+here = pathlib.Path({str(meet)!r})
+(here / os.environ["FEDREPRO_JOBS"]).touch()
+while len(list(here.iterdir())) < 2:
+    time.sleep(0.05)
+print(os.environ["FEDREPRO_JOBS"], os.environ["FEDREPRO_OUTPUT"], os.getcwd())
+"""
+    tiny.set_cells([both_run])
+    folders = {jobs: tmp_path / f"${{out}}-{jobs}" for jobs in (1, 2)}
+    with ThreadPoolExecutor(2) as pool:
+        runs = [
+            pool.submit(notebooks.execute, "tiny", "quick", quick, folder, jobs) for jobs, folder in folders.items()
+        ]
+        for run in runs:
+            run.result(timeout=60)
+    for jobs, folder in folders.items():
+        told = nbformat.read(folder / "tiny" / "tiny.ipynb", as_version=4).cells[-1].outputs[0].text.strip()
+        assert told == f"{jobs} {folder / 'tiny'} {folder / 'tiny'}"
+    assert not notebooks.ThisInterpreter.running
+
+
+def test_running_notebooks_can_be_stopped(tiny, quick, tmp_path):
+    started = tmp_path / "started"
+    tiny.set_cells([f"import pathlib, time\npathlib.Path({str(started)!r}).touch()\ntime.sleep(600)"])
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(notebooks.execute, "tiny", "quick", quick, tmp_path / "out", 1)
+        while not started.exists():
+            time.sleep(0.05)
+        notebooks.stop_all()
+        with pytest.raises(KeyboardInterrupt):
+            run.result(timeout=60)
 
 
 @pytest.mark.parametrize("kind", ["UserError", "DataUnavailable"])
