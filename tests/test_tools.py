@@ -61,13 +61,32 @@ def test_a_failed_check_counts_and_the_others_still_run(monkeypatch, tmp_path):
     note = "import os, pathlib, sys; pathlib.Path(sys.argv[1]).write_text(os.environ['FEDREPRO_STORE'])"
     passes, fails = [sys.executable, "-c", note], [sys.executable, "-c", "raise SystemExit(3)"]
     steps = [("fails", fails, {}), ("passes", [*passes, str(tmp_path / "note")], {})]
+    monkeypatch.setattr(check, "style", list)
     monkeypatch.setattr(check, "steps", lambda scratch: steps)
     assert check.main() == 3
     monkeypatch.setattr(check, "steps", lambda scratch: steps[1:])
     assert check.main() == 0
+    monkeypatch.setattr(check, "style", lambda: steps[:1])
+    assert check.main() == 3
     store = Path((tmp_path / "note").read_text())
     assert store != Path(os.environ["FEDREPRO_STORE"])
     assert not store.parent.exists()
+
+
+def test_checks_run_at_the_same_time_and_are_shown_in_their_order(monkeypatch, tmp_path, capsys):
+    check = tool("check")
+    meet = "import pathlib, sys, time\npathlib.Path(sys.argv[1]).touch()\n"
+    meet += "while not pathlib.Path(sys.argv[2]).exists(): time.sleep(0.05)\nprint('met by', sys.argv[3])"
+    names = ("notebooks", "tests")
+    paths = [str(tmp_path / name) for name in names]
+    steps = [
+        (name, [sys.executable, "-c", meet, *order, name], {})
+        for name, order in zip(names, (paths, paths[::-1]), strict=True)
+    ]
+    monkeypatch.setattr(check, "style", list)
+    monkeypatch.setattr(check, "steps", lambda scratch: steps)
+    assert check.main() == 0
+    assert capsys.readouterr().out.splitlines() == ["== notebooks", "met by notebooks", "== tests", "met by tests"]
 
 
 @pytest.fixture

@@ -4,21 +4,30 @@ import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
 KERNEL_COVERAGE = 98  # per cent of the statements in kernels/ that tests/kernels must run; measured: 99
+AT_ONCE = 2  # the notebooks and the kernels without the JIT are checked while the tests run
+LOOK_AGAIN = 0.5  # seconds
+
+Step = tuple[str, list[str], dict[str, str]]  # what it is, its command, environment variables of its own
 
 
-def steps(scratch: Path) -> list[tuple[str, list[str], dict[str, str]]]:
-    """What is checked, as (what it is, command, environment variables of its own); the quickest come first."""
+def style() -> list[Step]:
+    """What takes a second, and comes first."""
+    ruff = [sys.executable, "-m", "ruff"]
+    return [("lint", [*ruff, "check", "--quiet"], {}), ("format", [*ruff, "format", "--check", "--quiet"], {})]
+
+
+def steps(scratch: Path) -> list[Step]:
+    """What takes minutes, in the order in which it is shown; the longest is the last, and starts first."""
     notebooks = [sys.executable, "tools/check_notebooks.py", str(scratch / "notebooks")]
     coverage = ["--cov=fedrepro.kernels", "--cov-report=term-missing", f"--cov-fail-under={KERNEL_COVERAGE}"]
     without_jit = {"NUMBA_DISABLE_JIT": "1", "COVERAGE_FILE": str(scratch / "coverage")}
     return [
-        ("lint", [sys.executable, "-m", "ruff", "check", "--quiet"], {}),
-        ("format", [sys.executable, "-m", "ruff", "format", "--check", "--quiet"], {}),
         ("kernels without the JIT, with coverage", [*PYTEST, "tests/kernels", *coverage], without_jit),
         ("notebooks", notebooks, {}),
         ("tests", PYTEST, {}),
@@ -27,16 +36,47 @@ def steps(scratch: Path) -> list[tuple[str, list[str], dict[str, str]]]:
 
 def main() -> int:
     """Run every step, whatever the others say; returns the exit code of the first that failed."""
-    codes = []
-    with tempfile.TemporaryDirectory(prefix="fedrepro-check-") as folder:
+    codes: list[int] = []
+    with tempfile.TemporaryDirectory(prefix="fedrepro-check-") as folder, ThreadPoolExecutor(AT_ONCE) as pool:
         scratch = Path(folder)
         own_places = {"FEDREPRO_CACHE": str(scratch / "cache"), "FEDREPRO_STORE": str(scratch / "store")}
-        for name, command, variables in steps(scratch):
-            failed_before = f" (failed so far: {len(codes)})" if codes else ""
-            print(f"== {name}{failed_before}", flush=True)
-            code = subprocess.run(command, cwd=ROOT, env=os.environ | own_places | variables).returncode
-            codes += [code] if code else []
-    return codes[0] if codes else 0
+        environment = os.environ | own_places
+        for name, command, variables in style():
+            _announce(name, codes)
+            codes.append(subprocess.run(command, cwd=ROOT, env=environment | variables).returncode)
+        started = [
+            (name, scratch / f"{at}.log", pool.submit(_run, command, environment | variables, scratch / f"{at}.log"))
+            for at, (name, command, variables) in reversed(list(enumerate(steps(scratch))))
+        ]
+        for name, log, run in reversed(started):
+            _announce(name, codes)
+            codes.append(_show(log, run))
+    return next((code for code in codes if code), 0)
+
+
+def _announce(name: str, codes: list[int]) -> None:
+    failed = sum(code != 0 for code in codes)
+    print(f"== {name}" + (f" (failed so far: {failed})" if failed else ""), flush=True)
+
+
+def _run(command: list[str], environment: dict[str, str], log: Path) -> int:
+    with open(log, "wb") as output:
+        return subprocess.run(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT).returncode
+
+
+def _show(log: Path, run: Future) -> int:
+    """Show what a step says while it says it; returns its exit code."""
+    position = 0
+    while True:
+        ended = bool(wait([run], timeout=LOOK_AGAIN).done)
+        if log.exists():
+            with open(log, "rb") as said:
+                said.seek(position)
+                sys.stdout.write(said.read().decode(errors="replace"))
+                sys.stdout.flush()
+                position = said.tell()
+        if ended:
+            return run.result()
 
 
 if __name__ == "__main__":
