@@ -17,7 +17,10 @@ ROUNDING = 1e-9
 _TINY = 1e-250  # below it a weight is compared by its logarithm
 _JUST_BELOW = 1.0 - 1e-12  # products that are compared with quotients may be this much too large
 _FAR = -200.0  # a neighbourhood lighter than exp(_FAR) of the heaviest model is weighed on a scale of its own
-_FEW = 40
+_NO_LIMIT = 700.0  # a cap above exp(_NO_LIMIT) of the heaviest model never binds
+_LARGEST = np.finfo(np.float64).max
+_RUN = 32  # what is sorted by insertion
+_BLOCK = 8  # candidates that are passed over together
 _BITS = 64
 
 
@@ -57,97 +60,135 @@ def feedback_graph(log_weights, costs, budget, log_caps):
     _check_graph_inputs(log_weights, costs, budget, log_caps)
     size = log_weights.size
     graph = np.zeros((size, size), np.bool_)
-    top = np.max(log_weights)
     models = _order(log_weights, -1.0)  # the heaviest first: all that follows is in this order
-    logs, prices, weights, apart = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    top = log_weights[models[0]]
+    logs, weights, prices = np.empty(size), np.empty(size), np.empty(size)
     for i in range(size):
         logs[i] = log_weights[models[i]]
-        prices[i] = costs[models[i]]
         weights[i] = math.exp(logs[i] - top)
+        prices[i] = costs[models[i]]
     cheapest_first = _order(prices, 1.0)
-    taken = np.empty(size, np.bool_)
+    least = _least_of_blocks(prices)
+    members = np.empty(size, np.int64)
+    limit = min(budget, _LARGEST)  # what has been taken costs infinitely much
     for k in range(size):
         log_cap = log_caps[models[k]]
-        for i in range(size):
-            taken[i] = False
-        if log_cap - top >= _FAR:
-            cap = math.exp(min(log_cap - top, 700.0))
-            _grow(k, models, weights, logs, prices, budget, cap, cheapest_first, taken)
-        else:
+        cap, scaled = math.inf, weights
+        if not log_cap - top >= _FAR:
+            cap, scaled = 1.0, np.empty(size)
             for i in range(size):  # what outweighs the whole neighbourhood is no candidate, by however much
-                apart[i] = math.exp(min(logs[i] - log_cap, 1.0))
-            _grow(k, models, apart, logs, prices, budget, 1.0, cheapest_first, taken)
-        for i in range(size):
-            graph[models[k], models[i]] = taken[i]
+                scaled[i] = math.exp(min(logs[i] - log_cap, 1.0))
+        elif log_cap - top < _NO_LIMIT:
+            cap = math.exp(log_cap - top)
+        n = _grow(k, models, scaled, logs, prices, limit, cap, cheapest_first, least, members)
+        for position in range(n):
+            i = members[position]
+            graph[models[k], models[i]] = True
+            prices[i] = costs[models[i]]
     return graph
 
 
 @kernel
 def _order(values, sign):
-    """Indices by rising sign * value, equal values in their own order; by insertion where they are few."""
-    if values.size > _FEW:
-        return np.argsort(sign * values, kind="mergesort")
-    order = np.empty(values.size, np.int64)
-    for i in range(values.size):
-        place = i
-        while place > 0 and sign * values[order[place - 1]] > sign * values[i]:
-            order[place] = order[place - 1]
-            place -= 1
-        order[place] = i
+    """Indices by rising sign * value, equal values in their own order: short runs by insertion, then merged.
+
+    With np.argsort in its place the graph takes 7.5 s to compile, and not 4.4 s.
+    """
+    size = values.size
+    order = np.empty(size, np.int64)
+    for start in range(0, size, _RUN):
+        for i in range(start, min(start + _RUN, size)):
+            value, place = sign * values[i], i
+            while place > start and sign * values[order[place - 1]] > value:
+                order[place] = order[place - 1]
+                place -= 1
+            order[place] = i
+    run = _RUN
+    while run < size:
+        merged = np.empty(size, np.int64)
+        for start in range(0, size, 2 * run):
+            middle, end = min(start + run, size), min(start + 2 * run, size)
+            left, right = start, middle
+            for place in range(start, end):
+                if right == end or (left < middle and sign * values[order[left]] <= sign * values[order[right]]):
+                    merged[place] = order[left]
+                    left += 1
+                else:
+                    merged[place] = order[right]
+                    right += 1
+        order = merged
+        run *= 2
     return order
 
 
 @kernel
-def _grow(k, models, weights, logs, costs, budget, cap, cheapest_first, taken):
-    """The out-neighbours of model k. What is no candidate now never becomes one: both sums only grow."""
-    size = weights.size
-    taken[k] = True
-    spent, weight = costs[k], weights[k]
-    first = cheap = 0
-    while True:
-        room = cap * (1.0 + ROUNDING) - weight
-        while cheap < size and (taken[cheapest_first[cheap]] or weights[cheapest_first[cheap]] > room):
-            cheap += 1
-        if cheap == size or spent + costs[cheapest_first[cheap]] > budget:
-            return
-        while weights[first] > room:
-            first += 1
-        least = costs[cheapest_first[cheap]]
-        best = _best_candidate(models, weights, costs, budget, spent, least, first, taken)
-        if best < 0:
-            best = _best_by_logarithm(models, logs, costs, budget, spent, first, taken)
-        taken[best] = True
-        spent += costs[best]
-        weight += weights[best]
+def _least_of_blocks(values):
+    """The least of every _BLOCK values that follow each other."""
+    least = np.full((values.size + _BLOCK - 1) // _BLOCK, math.inf)
+    for i in range(values.size):
+        least[i // _BLOCK] = min(least[i // _BLOCK], values[i])
+    return least
 
 
 @kernel
-def _best_candidate(models, weights, costs, budget, spent, least_cost, first, taken):
+def _grow(k, models, weights, logs, costs, budget, cap, cheapest_first, least, members):
+    """Write the out-neighbours of model k to `members`, and make them too dear to be taken again; their number.
+
+    What is no candidate now never becomes one: both sums only grow.
+    """
+    size = weights.size
+    spent, weight = costs[k], weights[k]
+    members[0], costs[k] = k, math.inf
+    n, first, cheap = 1, 0, 0
+    while True:
+        room = cap * (1.0 + ROUNDING) - weight
+        while cheap < size and (costs[cheapest_first[cheap]] == math.inf or weights[cheapest_first[cheap]] > room):
+            cheap += 1
+        if cheap == size or spent + costs[cheapest_first[cheap]] > budget:
+            return n
+        while weights[first] > room:
+            first += 1
+        best = _best_candidate(models, weights, costs, budget, spent, costs[cheapest_first[cheap]], first, least)
+        if best < 0:
+            best = _best_by_logarithm(models, logs, costs, budget, spent, first)
+        spent += costs[best]
+        weight += weights[best]
+        members[n], costs[best] = best, math.inf
+        n += 1
+
+
+@kernel
+def _best_candidate(models, weights, costs, budget, spent, least_cost, first, least):
     """(3): the largest w_i / (spent + c_i), among those from position `first` on that the budget allows.
 
-    Candidates come by falling weight, so the search ends where even the least cost would not help a lighter one, and a
-    quotient is taken only where a product has not settled the matter. No candidate, -1, where all weights are tiny.
+    Candidates come by falling weight, so the search ends where even the least cost would not help a lighter one, and
+    passes over a block whose least cost does not help its heaviest (1,000 models: 2.4 ms, 3.9 ms without). A quotient
+    is taken only where a product has not settled the matter. No candidate, -1, where all weights are tiny.
     """
     best, largest, enough = -1, 0.0, _TINY
-    for i in range(first, weights.size):
-        if weights[i] < enough:
-            break
-        total = spent + costs[i]
-        if taken[i] or total > budget or weights[i] < largest * total * _JUST_BELOW:
-            continue
-        value = weights[i] / total
-        if value > largest or (value == largest and models[i] < models[best]):
-            best, largest = i, value
-            enough = max(_TINY, value * (spent + least_cost) * _JUST_BELOW)
+    i = first  # "not less" below: models that cost nothing make infinite quotients and NaN of their products
+    while i < weights.size and not weights[i] < enough:
+        block = i // _BLOCK
+        end = min((block + 1) * _BLOCK, weights.size)
+        if not weights[i] < largest * (spent + least[block]) * _JUST_BELOW:
+            for j in range(i, end):
+                total = spent + costs[j]
+                if total > budget or weights[j] < _TINY or weights[j] < largest * total * _JUST_BELOW:
+                    continue
+                value = weights[j] / total
+                if value > largest or (value == largest and models[j] < models[best]):
+                    best, largest = j, value
+                    enough = max(_TINY, value * (spent + least_cost) * _JUST_BELOW)
+        i = end
     return best
 
 
 @kernel
-def _best_by_logarithm(models, logs, costs, budget, spent, first, taken):
+def _best_by_logarithm(models, logs, costs, budget, spent, first):
     """The same for candidates whose weights are too small for a float64."""
     best, largest = -1, -math.inf
     for i in range(first, logs.size):
-        if taken[i] or spent + costs[i] > budget:
+        if spent + costs[i] > budget:
             continue
         value = logs[i] - math.log(spent + costs[i])
         if best < 0 or value > largest or (value == largest and models[i] < models[best]):

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrepro.kernels.feedback_graph import (
+    _order,
     dominating_set,
     feedback_graph,
     independence_number,
@@ -93,6 +94,40 @@ def test_ties_go_to_the_lower_number():
     graph = feedback_graph(np.zeros(5), np.ones(5), 2.0, void(5))
     np.testing.assert_array_equal(np.argwhere(graph[3]).ravel(), [0, 3])
     np.testing.assert_array_equal(np.argwhere(graph[0]).ravel(), [0, 1])
+
+
+@given(st.integers(10, 40), st.sampled_from([1.0003, 2.0007, 3.0003]), st.integers(0, 2**32 - 1))
+@settings(max_examples=25, deadline=None)
+def test_graph_of_many_tied_models_is_the_twin_s(size, budget, seed):
+    """More models than are sorted or passed over together, of few kinds; also where the last graph sets a limit."""
+    draws = np.random.default_rng(seed)
+    weights = draws.choice([0.913, 0.537, 0.311, 0.1709], size)
+    prices = draws.choice([0.131, 0.293, 0.479, 0.727, 1.0], size)
+    first = feedback_graph(np.log(weights), prices, budget, void(size))
+    np.testing.assert_array_equal(first, naive.feedback_graph(weights, prices, budget, void(size)))
+    later = weights * draws.choice([1.0, 0.8317, 0.4129], size)
+    caps = np.array([later[row].sum() for row in first])
+    second = feedback_graph(np.log(later), prices, budget, neighbourhood_log_weights(first, np.log(later)))
+    np.testing.assert_array_equal(second, naive.feedback_graph(later, prices, budget, caps * (1 + 1e-9)))
+
+
+@given(st.lists(st.sampled_from([-np.inf, -1.5, 0.0, 0.25, 2.0]), max_size=150), st.sampled_from([1.0, -1.0]))
+@settings(max_examples=100, deadline=None)
+def test_order_is_a_stable_sort(values, sign):
+    values = np.array(values, dtype=np.float64)
+    np.testing.assert_array_equal(_order(values, sign), np.argsort(sign * values, kind="stable"))
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")  # where kernels are not compiled
+def test_free_models_come_first_and_an_infinite_budget_pays_for_all():
+    """A neighbourhood that has cost nothing yet divides by zero; what is taken is not taken again for nothing."""
+    prices = np.array([1.0, 0.0, 0.5, 0.0])
+    log_weights = np.array([0.0, -3.0, -1.0, -900.0])
+    graph = feedback_graph(log_weights, prices, 1.0, void(4))
+    np.testing.assert_array_equal(graph[1], [True, True, False, True])
+    np.testing.assert_array_equal(graph[2], [False, True, True, True])
+    assert feedback_graph(log_weights, prices, np.inf, void(4)).all()
+    assert feedback_graph(np.full(20, -900.0) * np.arange(20), np.ones(20), np.inf, void(20)).all()
 
 
 def test_many_models_agree_with_the_twin(compiled):
