@@ -94,16 +94,23 @@ def new_plan(size):
 
 
 @kernel
+def _copy(source, target):
+    """``target[:] = source``, whose message for arrays that do not fit would take 10 s to compile."""
+    for place in np.ndindex(target.shape):
+        target[place] = source[place]
+
+
+@kernel
 def plan_round(state, rules, costs, budget, plan):
     """Algorithm 1, a dominating set, and the probabilities (4) and (7); the state has the new graph afterwards."""
     size = costs.size
     log_caps = state.log_values
     if rules.limit == CURRENT:
         log_caps = neighbourhood_log_weights(state.graph, state.log_weights)
-    state.graph[:] = feedback_graph(state.log_weights, costs, budget, log_caps)
+    _copy(feedback_graph(state.log_weights, costs, budget, log_caps), state.graph)
     if rules.limit == VALUE:
-        state.log_values[:] = neighbourhood_log_weights(state.graph, state.log_weights)
-    plan.dominating[:] = dominating_set(state.graph)
+        _copy(neighbourhood_log_weights(state.graph, state.log_weights), state.log_values)
+    _copy(dominating_set(state.graph), plan.dominating)
     members, total = 0, 0.0
     for k in range(size):
         members += plan.dominating[k]

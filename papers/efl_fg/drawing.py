@@ -40,7 +40,8 @@ def draw_graph(ax, graph: np.ndarray, weights: np.ndarray, probabilities: np.nda
 def legend_handles() -> list[Line2D]:
     """What the markers and arrows mean, for a legend."""
     families = [
-        Line2D([], [], linestyle="none", marker=_MARKERS[f], color=_COLOURS[f], markersize=8, label=f) for f in FAMILIES
+        Line2D([], [], linestyle="none", marker=_MARKERS[f], color=_COLOURS[f], markersize=8, label=f.capitalize())
+        for f in FAMILIES
     ]
     return [
         *families,
