@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from fedrepro.errors import DataUnavailable
 from fedrepro.streams import stream
@@ -30,6 +30,13 @@ def environment(*, seed):
     value = {name: int(os.environ.get(name, 0)) for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     value["blas"] = max(pool["num_threads"] for pool in threadpool_info())
     return Trace({"round": [0], "sent": [0], "received": [0]}, {**value, "process": os.getpid()})
+
+
+def greedy(*, seed):
+    """Says how many threads it was given, and takes more of them without giving any back."""
+    given = max(pool["num_threads"] for pool in threadpool_info())
+    threadpool_limits(limits=2)
+    return Trace({"round": [0], "sent": [0], "received": [0]}, {"given": given})
 
 
 def slow(*, seed, step, log, pause=0.03):

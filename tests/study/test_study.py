@@ -6,11 +6,13 @@ import sys
 import numpy as np
 import pytest
 import study_trials
+import threadpoolctl
 from joblib.externals.loky import get_reusable_executor
-from study_trials import always_dies, dies_once, environment, raises, returns_a_number, walk
+from study_trials import always_dies, dies_once, environment, greedy, raises, returns_a_number, short, walk
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from fedrepro.errors import DataUnavailable, UserError
-from fedrepro.study import Study, grid
+from fedrepro.study import Study, executor, grid
 from fedrepro.study.executor import InProcess, LocalProcesses, TrialFailed
 from fedrepro.study.planning import STORED, TO_RUN
 
@@ -63,6 +65,37 @@ def test_the_variables_of_this_process_are_as_before(monkeypatch):
     runs = Study("environment", environment, [{}], [0]).run()
     assert runs.final("OMP_NUM_THREADS") == 1 and runs.final("blas") == 1
     assert os.environ["OMP_NUM_THREADS"] == "7" and "MKL_NUM_THREADS" not in os.environ
+
+
+@pytest.mark.parametrize("engine", [InProcess(), LocalProcesses(2)])
+def test_threads_that_a_trial_takes_are_not_the_next_one_s(engine):
+    def threads():
+        return [pool["num_threads"] for pool in threadpool_info()]
+
+    with threadpool_limits(limits=3):
+        before = threads()
+        runs = Study("greedy", greedy, [{}], range(6)).run(engine)
+        assert threads() == before
+    assert set(runs.final("given")) == {1}
+
+
+def test_libraries_with_threads_are_looked_for_once_and_again_after_an_import(monkeypatch):
+    looked = []
+
+    class Counted(threadpoolctl.ThreadpoolController):
+        def __init__(self):
+            looked.append(self)
+            super().__init__()
+
+    monkeypatch.setattr(threadpoolctl, "ThreadpoolController", Counted)
+    executor._libraries.cache_clear()
+    Study("short", short, [{}], range(20)).run(InProcess())
+    few = len(looked)
+    assert 1 <= few <= 3  # the first trials may import something
+    monkeypatch.setitem(sys.modules, "a_module_that_was_not_there", object())
+    Study("short", short, [{}], range(20, 22)).run(InProcess())
+    assert len(looked) == few + 1
+    executor._libraries.cache_clear()
 
 
 def test_one_throw_away_trial_warms_up_before_parallel_work_and_is_not_stored(tmp_path):
