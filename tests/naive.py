@@ -487,3 +487,162 @@ def efl_fg(predictions, targets, offsets, costs, budgets, uniforms, rate, explor
         sent.append(members)
         errors.append(((mixed - y) ** 2).sum())
     return w, u, drawn, sent, np.array(errors)
+
+
+# --- averaging ---------------------------------------------------------------------------------------------------
+
+
+def shuffled(key, first, size):
+    """SplitMix64 in whole numbers of any length, and a shuffle from the end."""
+    order, state = list(range(first, first + size)), int(key)
+    for i in range(size - 1, 0, -1):
+        state = (state + 0x9E3779B97F4A7C15) % 2**64
+        z = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+        z ^= z >> 31
+        j = (z >> 32) * (i + 1) >> 32
+        order[i], order[j] = order[j], order[i]
+    return order
+
+
+def yogi(w, gradients, step):
+    """Yogi, coordinate by coordinate."""
+    first, second = np.zeros_like(w), np.zeros_like(w)
+    for t, gradient in enumerate(gradients, start=1):
+        first = 0.9 * first + 0.1 * gradient
+        second = second - 0.001 * np.sign(second - gradient**2) * gradient**2
+        w = w - step * first / (1 - 0.9**t) / (np.sqrt(second / (1 - 0.999**t)) + 1e-3)
+    return w
+
+
+def agnostic_round(targets, domains, batches, w, alpha, step):
+    """A round of AgnosticFedAvg (Figure 8) on the losses ½ (w - y)² of one parameter, in any numbers.
+
+    ``batches`` has the local steps of each client, as lists of samples, and before them all samples of the client.
+    Returns w, N and the mean losses, which are None where N is 0.
+    """
+    p = len(alpha)
+    counts, sums = [0] * p, [0] * p
+    models, betas = [], []
+    for mine, steps in batches:
+        for j in mine:
+            counts[domains[j]] += 1
+            sums[domains[j]] += (w - targets[j]) ** 2 / 2
+        beta = sum(alpha[domains[j]] for j in mine)
+        local = w
+        for batch in steps:
+            local = local - step * sum(alpha[domains[j]] * (local - targets[j]) for j in batch) / beta
+        models.append(local)
+        betas.append(beta)
+    average = sum(beta * model for beta, model in zip(betas, models, strict=True)) / sum(betas)
+    return average, counts, [s / n if n else None for s, n in zip(sums, counts, strict=True)]
+
+
+def stumps_of(x):
+    """Every stump on the samples: (feature, threshold) midway between neighbouring values, and the one that says +1."""
+    places = []
+    for j in range(x.shape[1]):
+        values = sorted(set(x[:, j].tolist()))
+        places += [(j, below + (above - below) / 2) for below, above in itertools.pairwise(values)]
+    return [*places, (0, -math.inf)]
+
+
+def stump_edge(x, v, feature, threshold):
+    """The sum of v over the samples above the threshold, less that over the others."""
+    return math.fsum(w if row[feature] > threshold else -w for row, w in zip(x, v, strict=True))
+
+
+def best_stump(x, v, places):
+    """The first stump whose edge has the largest absolute value, but for rounding, and its edge."""
+    edges = [stump_edge(x, v, *place) for place in places]
+    largest = max(abs(edge) for edge in edges)
+    first = next(r for r, edge in enumerate(edges) if abs(edge) >= largest - 1e-12 * np.abs(v).sum())
+    return first, edges[first]
+
+
+def domain_losses_along(weights, moves, domains, eta):
+    """The mean of weights * exp(-eta * moves) of each domain."""
+    terms = weights * np.exp(-eta * moves)
+    return np.array([terms[domains == k].mean() for k in range(domains.max() + 1)])
+
+
+def multiboost(x, y, domains, shares, rounds, step=None):
+    """Figure 6, line by line, with labels -1 and +1: domain, feature, threshold, sign and weight of every round, and f.
+
+    ``step`` maps a round to its step; without it the step is found by a search over a convex function.
+    """
+    places, f, members = stumps_of(x), np.zeros(len(y)), []
+    for t in range(1, rounds + 1):
+        phi = np.exp(-y * f)
+        means = np.array([phi[domains == k].mean() for k in range(shares.shape[1])])
+        best, found = -1.0, None
+        for k in np.flatnonzero(means >= means.max() * (1 - 1e-9)):
+            mine = domains == k
+            z = phi[mine].sum()
+            r, edge = best_stump(x[mine], phi[mine] / z * y[mine] * shares[mine, k], places)
+            if z / mine.sum() * abs(edge) > best * (1 + 1e-12):
+                best, found = z / mine.sum() * abs(edge), (int(k), *places[r], -1.0 if edge < 0 else 1.0)
+        k, feature, threshold, sign = found
+        said = sign * np.where(x[:, feature] > threshold, 1.0, -1.0) * shares[:, k]
+        eta = step(t) if step else best_step(phi, y * said, domains)
+        f = f + eta * said
+        members.append((*found, eta))
+    return members, f
+
+
+def best_step(weights, moves, domains):
+    """The eta >= 0 with the smallest of the largest losses: where the slope of the largest becomes positive."""
+
+    def fall(eta, tie=1e-12):
+        terms = weights * np.exp(-eta * moves)
+        means = [(terms[domains == k].mean(), (moves * terms)[domains == k].mean()) for k in range(domains.max() + 1)]
+        worst = max(loss for loss, _ in means)
+        return min(falls for loss, falls in means if loss >= worst * (1 - tie))
+
+    return _bisect(fall, 0.0, 30.0 / np.abs(moves).max()) if fall(0.0, tie=1e-9) > 0 else 0.0
+
+
+def local_steps(x, y, outputs, l2, batches, weights, step, correction, w):
+    """Plain steps on a regression, one for each batch, with a weight for each sample."""
+    for rows, shares in zip(batches, weights, strict=True):
+        gradient = np.zeros(w.size) if correction is None else correction.copy()
+        for row, share in zip(rows, shares, strict=True):
+            gradient += share * (sample_loss_and_gradient(x[row], y[row], outputs, w)[1] + l2 * w)
+        w = w - step * gradient
+    return w
+
+
+def soft_max_weights(domains, losses, p, mu, printed):
+    """∂/∂ℓ_j of (1/μ) log Σ_i exp(μ F_i), with F_i the mean over the domain's samples; as printed, their sum."""
+    of_domain = [[loss for loss, d in zip(losses, domains, strict=True) if d == i] for i in range(p)]
+    if printed:
+        value = [sum(own) for own in of_domain]
+    else:
+        value = [sum(own) / len(own) if own else -math.inf for own in of_domain]
+    shares = softmax_from_log([mu * v for v in value])
+    return [shares[d] / (1 if printed else len(of_domain[d])) for d in domains]
+
+
+def soft_max_steps(x, y, outputs, l2, domains, p, batches, mu, printed, step, w):
+    for rows in batches:
+        losses = [sample_loss_and_gradient(x[r], y[r], outputs, w)[0] + l2 / 2 * w @ w for r in rows]
+        weights = soft_max_weights([domains[r] for r in rows], losses, p, mu, printed)
+        w = local_steps(x, y, outputs, l2, [rows], [weights], step, None, w)
+    return w
+
+
+def averaged_change(x, y, outputs, l2, index, offsets, chosen, shares, keys, batch, epochs, local, step, w):
+    """A round of FedAvg; 0 stands for a batch of all samples, and for the length that does not count."""
+    changes = []
+    for i in chosen:
+        size = offsets[i + 1] - offsets[i]
+        if 0 < batch < size:
+            order = shuffled(keys[i], offsets[i], size)
+            split = [order[at : at + batch] for at in range(0, size, batch)]
+        else:
+            split = [list(range(offsets[i], offsets[i + 1]))]
+        steps = split * epochs if epochs else [split[s % len(split)] for s in range(local)]
+        steps = [[index[position] for position in positions] for positions in steps]
+        even = [[1 / len(rows)] * len(rows) for rows in steps]
+        changes.append(local_steps(x, y, outputs, l2, steps, even, step, None, w) - w)
+    return np.average(changes, axis=0, weights=shares)
