@@ -1,0 +1,243 @@
+"""What the averaging algorithms share: clients, batches, the record, and every mistake a user can make."""
+
+import numpy as np
+import pytest
+
+from fedrepro.algorithms import agnostic_fedavg, approx_fedavg, fedavg, scaffold
+from fedrepro.algorithms.averaging import Clients
+from fedrepro.data.federation import Federation
+from fedrepro.errors import UserError
+from fedrepro.models.least_squares import LeastSquares
+from fedrepro.models.regression import SoftmaxRegression
+
+NEEDED = {fedavg: {}, scaffold: {}, agnostic_fedavg: {"step_domains": 0.1}, approx_fedavg: {"mu": 2.0}}
+all_four = pytest.mark.parametrize("algorithm", NEEDED, ids=lambda algorithm: algorithm.__name__)
+
+
+def measurements(n=90, clients=6, domains=3, seed=0):
+    """Clients of different sizes that hold several domains."""
+    rng = np.random.default_rng(seed)
+    client = np.concatenate([np.arange(clients), rng.choice(clients, n - clients, p=_falling(clients))])
+    return Federation.from_arrays(
+        rng.normal(size=(n, 3)), rng.normal(size=n), clients=client, domains=rng.integers(0, domains, n)
+    )
+
+
+def _falling(count):
+    return np.arange(count, 0, -1) / np.arange(count + 1).sum()
+
+
+def run(algorithm, federation=None, model=None, **settings):
+    settings = {"rounds": 4, "step": 0.05, "evaluate": 4} | NEEDED[algorithm] | settings
+    return algorithm(federation or measurements(), model or LeastSquares(), **settings)
+
+
+class Watched:
+    """Least squares that remember on which samples gradients were taken."""
+
+    def __init__(self):
+        self.rows = []
+
+    def on(self, federation):
+        problem = LeastSquares().on(federation)
+        inner = problem.gradient
+
+        def gradient(w, rows, weights):
+            self.rows.append(tuple(rows))
+            return inner(w, rows, weights)
+
+        problem.gradient = gradient
+        return problem
+
+
+# --- clients and batches ---------------------------------------------------------------------------------------------
+
+
+def test_all_algorithms_see_the_same_clients_and_batches():
+    seen = []
+    for algorithm in NEEDED:
+        watched = Watched()
+        run(algorithm, model=watched, batch=4, clients_per_round=3, seed=5)
+        seen.append(watched.rows)
+    assert len(seen[0]) > 12
+    assert all(rows == seen[0] for rows in seen)
+    other = Watched()
+    run(fedavg, model=other, batch=4, clients_per_round=3, seed=6)
+    assert other.rows != seen[0]
+
+
+def clients_of(federation, **settings):
+    given = {"epochs": 1, "local_steps": None, "batch": 4, "clients_per_round": None, "seed": 0} | settings
+    return Clients(federation, LeastSquares(), **given)
+
+
+def test_an_epoch_goes_through_all_samples_of_the_client():
+    federation = measurements()
+    clients = clients_of(federation, epochs=3)
+    for i in range(federation.n_clients):
+        size = federation.sizes[i]
+        batches = clients.batches(i, t=2)
+        assert len(batches) == clients.steps_of(i) == 3 * -(-size // 4)
+        once = batches[: len(batches) // 3]
+        assert [rows.size for rows in once] == [4] * (size // 4) + [size % 4] * int(size % 4 > 0)
+        assert sorted(np.concatenate(once)) == list(range(federation.offsets[i], federation.offsets[i + 1]))
+        for first, again in zip(once * 3, batches, strict=True):  # the samples are split once a round
+            np.testing.assert_array_equal(first, again)
+
+
+def test_batches_change_with_client_round_and_seed_only():
+    federation = measurements()
+    one, again, other_seed = clients_of(federation), clients_of(federation, epochs=2), clients_of(federation, seed=1)
+    same = again.batches(0, t=3)[:2], one.batches(0, t=3)[:2]
+    np.testing.assert_array_equal(*same)
+    for changed in (one.batches(0, t=4), other_seed.batches(0, t=3)):
+        assert not np.array_equal(changed[:2], same[0])
+    few = clients_of(federation, clients_per_round=2)
+    few.drawn(3)
+    np.testing.assert_array_equal(few.batches(0, t=3)[:2], same[0])
+
+
+def test_local_steps_go_round_the_batches():
+    clients = clients_of(measurements(n=20, clients=2), epochs=None, local_steps=9, batch=5)
+    batches = clients.batches(1, t=0)
+    length = -(-clients.federation.sizes[1] // 5)
+    assert len(batches) == clients.steps_of(1) == 9
+    assert length < 9
+    np.testing.assert_array_equal(batches[length], batches[0])
+
+
+def test_without_a_batch_size_a_step_uses_all_samples():
+    federation = measurements()
+    clients = clients_of(federation, batch=None, epochs=2)
+    assert [tuple(rows) for rows in clients.batches(1, t=0)] == [tuple(clients.rows(1))] * 2
+
+
+def test_each_client_takes_part_equally_often():
+    clients = clients_of(measurements(), clients_per_round=2)
+    drawn = np.array([clients.drawn(t) for t in range(3000)])
+    assert np.all(drawn[:, 0] < drawn[:, 1])
+    often = np.bincount(drawn.ravel(), minlength=6)
+    assert np.all(np.abs(often - 1000) < 5 * np.sqrt(3000 * (1 / 3) * (2 / 3)))
+    np.testing.assert_array_equal(clients_of(measurements()).drawn(7), np.arange(6))
+
+
+# --- the record ------------------------------------------------------------------------------------------------------
+
+
+@all_four
+@pytest.mark.parametrize("c", [2, 6])
+def test_scalars_are_those_of_the_pseudo_code(algorithm, c):
+    trace = run(algorithm, clients_per_round=c, rounds=5, evaluate=[0, 2, 5])
+    n, p = 3, 3
+    down, up = {
+        fedavg: (c * n, c * n),
+        scaffold: (2 * c * n, 2 * c * n),
+        agnostic_fedavg: (c * (n + p), c * (n + 2 * p + 1)),
+        approx_fedavg: (c * n, c * (n + 1)),
+    }[algorithm]
+    np.testing.assert_array_equal(trace["round"], [0, 2, 5])
+    np.testing.assert_array_equal(trace["sent"], np.array([0, 2, 5]) * down)
+    np.testing.assert_array_equal(trace["received"], np.array([0, 2, 5]) * up)
+    totals = {fedavg: 0, scaffold: 2 * c * n, agnostic_fedavg: c * (3 * p + 1), approx_fedavg: c}
+    assert down + up == 2 * c * n + totals[algorithm]
+
+
+@all_four
+def test_the_record_holds_losses_of_the_domains(algorithm):
+    federation, test = measurements(), measurements(seed=9)
+    trace = run(algorithm, federation, test=test)
+    w = trace.final["w"]
+    np.testing.assert_allclose(trace["loss"][-1], LeastSquares().on(federation).domain_losses(w))
+    np.testing.assert_allclose(trace["test_loss"][-1], LeastSquares().on(test).domain_losses(w))
+    assert trace["loss"][-1].mean() < trace["loss"][0].mean()
+    assert "loss" not in run(algorithm, federation, training_losses=False).columns
+
+
+@all_four
+def test_same_seed_same_bits(algorithm):
+    settings = {"batch": 3, "clients_per_round": 4}
+    assert run(algorithm, **settings) == run(algorithm, **settings)
+    assert run(algorithm, **settings) != run(algorithm, **settings, seed=1)
+
+
+@all_four
+def test_evaluations_change_nothing(algorithm):
+    often, seldom = (run(algorithm, batch=3, evaluate=evaluate) for evaluate in (5, 2))
+    np.testing.assert_array_equal(often.final["w"], seldom.final["w"])
+    assert len(often) == 5
+    assert len(seldom) == 2
+
+
+# --- mistakes --------------------------------------------------------------------------------------------------------
+
+MISTAKES = {
+    "too many clients": ({"clients_per_round": 7}, "clients_per_round=7 is not a whole number from 1 to 6"),
+    "no clients": ({"clients_per_round": 0}, "clients_per_round=0"),
+    "both lengths": ({"epochs": 1, "local_steps": 2}, "Give either epochs or local_steps"),
+    "no length": ({"epochs": None}, "Give either epochs or local_steps"),
+    "no epochs": ({"epochs": 0}, "epochs=0 is not a whole number of at least 1"),
+    "no local steps": ({"epochs": None, "local_steps": 0}, "local_steps=0 is not a whole number of at least 1"),
+    "half a batch": ({"batch": 0.5}, "batch=0.5 is not a whole number of at least 1"),
+    "no rounds": ({"rounds": 0}, "rounds=0 is not a whole number of at least 1"),
+    "no step": ({"step": 0.0}, "step=0.0 is not a positive number"),
+    "step backwards": ({"step": -1.0}, "step=-1.0 is not a positive number"),
+    "round beyond the end": ({"evaluate": [9]}, "evaluate must be a whole number, or name rounds from 0 to 4"),
+}
+
+
+@all_four
+@pytest.mark.parametrize(("settings", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_mistakes(algorithm, settings, message):
+    with pytest.raises(UserError, match=message.replace("(", r"\(")):
+        run(algorithm, **settings)
+
+
+OWN_MISTAKES = [
+    (fedavg, {"server_optimiser": "nadam"}, "server_optimiser='nadam' is not known: choose from 'sgd', .*'yogi'"),
+    (fedavg, {"client_optimiser": "yogi"}, "client_optimiser='yogi' is not known"),
+    (fedavg, {"server_step": -1.0}, "server_step=-1.0 is not a positive number"),
+    (fedavg, {"momentum": 1.0}, "momentum=1.0 is not a share"),
+    (scaffold, {"option": "iii"}, "option='iii' is not known: choose from 'i', 'ii'"),
+    (scaffold, {"server_step": 0.0}, "server_step=0.0"),
+    (agnostic_fedavg, {"step_domains": 0.0}, "step_domains=0.0 is not a positive number"),
+    (agnostic_fedavg, {"window": 0}, "window=0 is not a whole number of at least 1"),
+    (agnostic_fedavg, {"normalise": "round"}, "normalise='round' is not known"),
+    (agnostic_fedavg, {"initial_mixture": [1.0, 0.0, 0.0]}, "3 positive shares that sum to 1"),
+    (agnostic_fedavg, {"initial_mixture": [0.5, 0.5]}, "3 positive shares"),
+    (agnostic_fedavg, {"initial_counts": [1, 2, 0]}, "initial_counts must be 3 positive numbers"),
+    (approx_fedavg, {"mu": 0.0}, "mu=0.0 is not a positive number"),
+    (approx_fedavg, {"aggregate": "mean"}, "aggregate='mean' is not known"),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "settings", "message"), OWN_MISTAKES)
+def test_mistakes_of_their_own(algorithm, settings, message):
+    with pytest.raises(UserError, match=message):
+        run(algorithm, **settings)
+
+
+@all_four
+def test_a_domain_without_samples(algorithm):
+    federation = Federation.from_arrays(
+        np.ones((4, 2)), np.arange(4), clients=[0, 0, 1, 1], domains=np.zeros(4, int), domain_names=["here", "nowhere"]
+    )
+    for model in (LeastSquares(), SoftmaxRegression(4)):
+        with pytest.raises(UserError, match="The domain 'nowhere' has no samples: leave it out"):
+            run(algorithm, federation, model)
+
+
+@all_four
+def test_test_data_of_another_kind(algorithm):
+    with pytest.raises(UserError, match="must have the domains of the federation"):
+        run(algorithm, test=measurements(domains=2))
+    wide = measurements()
+    wide = Federation.from_arrays(np.hstack([wide.x, wide.x]), wide.y, domains=wide.domains)
+    with pytest.raises(UserError, match="must have the features of the federation"):
+        run(algorithm, test=wide)
+
+
+@all_four
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_steps_that_are_too_long_are_told(algorithm):
+    with pytest.raises(UserError, match=r"no longer finite after \d+ rounds: choose a smaller step"):
+        run(algorithm, step=1e3, rounds=200)
