@@ -41,7 +41,7 @@ lab: $(READY) ## open the notebooks in JupyterLab
 notebooks: $(READY) ## refresh the outputs that the papers' notebooks are committed with
 	@$(FEDREPRO) notebooks $(PAPERS) $(jobs)
 
-bench: $(READY) ## measure the kernels against their plain counterparts
+bench: $(READY) .venv-bench/.ready ## measure the kernels against their plain counterparts, and FedAvg against Flower
 	@$(FEDREPRO) bench
 
 lock: $(READY) ## pin the dependencies of pyproject.toml again and write environment.yml (LOCK=--upgrade: newest versions)
@@ -52,10 +52,15 @@ lock: $(READY) ## pin the dependencies of pyproject.toml again and write environ
 		--no-header --no-annotate --extra test --python-version 3.11 $(LOCK) pyproject.toml --output-file .venv/new.lock
 	@# A lock that did not change keeps its time, and .venv with it.
 	@cmp -s .venv/new.lock requirements.lock || cp .venv/new.lock requirements.lock
+	@cp requirements-bench.lock .venv/new.lock
+	@$(BIN)/python tools/extra.py bench | env -u UV_FIND_LINKS -u UV_EXTRA_INDEX_URL -u UV_INDEX $(BIN)/uv pip compile \
+		--quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11 $(LOCK) - \
+		--output-file .venv/new.lock
+	@cmp -s .venv/new.lock requirements-bench.lock || cp .venv/new.lock requirements-bench.lock
 	@$(BIN)/python tools/environment.py
 
-clean: ## remove .venv, out and what the tools leave in this folder (not your cache of data and trials)
-	@rm -rf .venv out build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
+clean: ## remove .venv, .venv-bench, out and what the tools leave in this folder (not your cache of data and trials)
+	@rm -rf .venv .venv-bench out build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
 	@find . -name __pycache__ -prune -exec rm -rf {} +
 	@find . -name .ipynb_checkpoints -prune -exec rm -rf {} +
 
@@ -72,3 +77,12 @@ $(READY): .venv/.locked pyproject.toml setup.py
 	@echo "Installing fedrepro into .venv from this folder ..."
 	@$(pip) --no-deps --no-build-isolation --editable .
 	@touch $@
+
+# Only the benchmark needs Flower. Where it cannot be had, the benchmark says so and measures the rest; the next
+# `make bench` tries again.
+.venv-bench/.ready: requirements-bench.lock
+	@python=$$(sh tools/find-python "$(PYTHON)") || exit 2; \
+		echo "Making .venv-bench with Flower, for the benchmark only ..."; \
+		"$$python" -m venv --clear .venv-bench && .venv-bench/bin/python -m pip install -qq \
+		--disable-pip-version-check --require-hashes --requirement requirements-bench.lock && touch $@ || { \
+		echo "Flower could not be installed; the benchmark goes on without it."; rm -rf .venv-bench; }

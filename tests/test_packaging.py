@@ -49,8 +49,8 @@ def run(command: list, cwd: Path) -> str:
     return done.stdout
 
 
-def pins() -> list[re.Match]:
-    return list(PIN.finditer((ROOT / "requirements.lock").read_text()))
+def pins(lock: str = "requirements.lock") -> list[re.Match]:
+    return list(PIN.finditer((ROOT / lock).read_text()))
 
 
 def closure(*roots: str) -> set[str]:
@@ -92,14 +92,13 @@ def test_in_an_empty_environment_the_wheel_lists_the_papers(wheel, tmp_path):
 def test_what_is_imported_is_a_dependency_and_the_other_way_round():
     homes = metadata.packages_distributions()
     imported = {
-        canonicalize_name(homes[name][0])
+        canonicalize_name(homes.get(name, [name])[0])  # Flower is not installed here
         for path in tracked_files()
         if path.parts[0] in SHIPPED and path.suffix == ".py"
         for name in imported_by(ROOT / path) - sys.stdlib_module_names - {"fedrepro"}
     }
-    declared = {
-        Requirement(text).name for text in PROJECT["dependencies"] + PROJECT["optional-dependencies"]["cluster"]
-    }
+    extras = PROJECT["optional-dependencies"]
+    declared = {Requirement(text).name for text in PROJECT["dependencies"] + extras["cluster"] + extras["bench"]}
     assert imported | STARTED == declared
 
 
@@ -114,16 +113,21 @@ def imported_by(path: Path) -> set[str]:
     return names
 
 
-def test_the_lock_is_pins_with_hashes_and_names_no_host():
-    text = (ROOT / "requirements.lock").read_text()
-    assert "".join(pin[0] for pin in pins()) == text
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-bench.lock"])
+def test_the_lock_is_pins_with_hashes_and_names_no_host(lock):
+    text = (ROOT / lock).read_text()
+    assert "".join(pin[0] for pin in pins(lock)) == text
     assert "://" not in text
 
 
-@pytest.mark.parametrize("text", PROJECT["dependencies"] + PROJECT["optional-dependencies"]["test"])
-def test_the_lock_pins_every_dependency_within_its_limits(text):
+LOCKED = [(text, "requirements.lock") for text in PROJECT["dependencies"] + PROJECT["optional-dependencies"]["test"]]
+LOCKED += [(text, "requirements-bench.lock") for text in PROJECT["optional-dependencies"]["bench"]]
+
+
+@pytest.mark.parametrize(("text", "lock"), LOCKED)
+def test_the_lock_pins_every_dependency_within_its_limits(text, lock):
     wanted = Requirement(text)
-    versions = [pin[2] for pin in pins() if pin[1] == wanted.name]
+    versions = [pin[2] for pin in pins(lock) if pin[1] == wanted.name]
     assert versions
     assert all(wanted.specifier.contains(version) for version in versions)
 

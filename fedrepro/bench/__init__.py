@@ -55,7 +55,7 @@ def _measure(console, quick: bool):
 
 def _stages(quick: bool) -> list[tuple[str, Callable[[], list[Row]]]]:
     """What is measured, in order: a stage may lack its data, or a library that only it needs."""
-    from fedrepro.bench import afl, efl_fg, fedboost, projection, study
+    from fedrepro.bench import afl, efl_fg, fedavg, fedboost, projection, study
 
     def stage(name: str, measure: Callable[..., list[Row]], **small):
         return name, lambda: measure(**(small if quick else {}))
@@ -67,6 +67,9 @@ def _stages(quick: bool) -> list[tuple[str, Callable[[], list[Row]]]]:
         stage("AFL, Adult", afl.adult_rows, steps=20, repeats=3),
         stage("EFL-FG, graphs", efl_fg.graph_rows, few=5, many=30, repeats=3),
         stage("EFL-FG, Table I", efl_fg.online_rows, seeds=1, rounds=(3,)),
+        stage("FedAvg, MNIST", fedavg.mnist_rows, repeats=3),
+        stage("FedAvg, Flower", fedavg.flower_rows, rounds=2),
+        stage("FedAvg, many clients", fedavg.growth_rows, sizes=(20, 100)),
         stage("studies", study.study_rows, trials=4, seconds=0.002, short=20),
         stage("studies, Dask", study.cluster_rows, short=20),
     ]

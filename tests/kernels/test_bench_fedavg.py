@@ -1,0 +1,102 @@
+"""The benchmark of FedAvg on small pictures: the peers compute what ours does, or it is noticed; without Flower."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from fedrepro.bench import fedavg
+from fedrepro.data.federation import Federation
+
+
+def small_pictures(n=120, clients=4):
+    rng = np.random.default_rng(0)
+    x = rng.random((n, 12), dtype=np.float32)
+    return Federation.from_arrays(x, rng.integers(0, 10, n), clients=np.arange(n) * clients // n)
+
+
+def test_rows_against_numpy():
+    (line,) = fedavg.mnist_rows(small_pictures(), repeats=3)
+    assert (line.peer_name, line.target) == ("NumPy", 4.0)
+    assert line.case == "4 clients, a round of an epoch, batches of 10"
+    assert line.ours_seconds > 0
+    assert line.peer_seconds > 0
+
+
+def test_a_peer_that_computes_something_else_is_noticed(monkeypatch):
+    inner = fedavg.orders_of
+    monkeypatch.setattr(fedavg, "orders_of", lambda clients, t: inner(clients, t + 1))
+    with pytest.raises(AssertionError):
+        fedavg.mnist_rows(small_pictures(), repeats=3)
+
+
+def test_growth_is_measured_in_another_process():
+    rows = fedavg.growth_rows(small_pictures(), sizes=(5, 10, 20), samples=3)
+    assert [line.case for line in rows] == [
+        f"{size} clients of 3 samples, one full step: time per client" for size in (10, 20)
+    ]
+    for line in rows:
+        assert line.ours_seconds > 0
+        assert line.ratio == pytest.approx(line.peer_seconds / line.ours_seconds)
+        assert "MB besides the images" in line.note
+
+
+def test_without_flower_it_is_said_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    with pytest.raises(ImportError, match=r"Flower is not installed: make bench installs it into \.venv-bench"):
+        fedavg.flower_rows(small_pictures())
+
+
+PEER = """
+import sys
+from pathlib import Path
+import numpy as np
+folder = Path(sys.argv[2])
+settings, orders = np.load(folder / "settings.npz"), np.load(folder / "orders.npy")
+x, y = np.load(folder / "x.npy"), np.load(folder / "y.npy")
+weights, biases = settings["weights"], settings["biases"]
+offsets = settings["offsets"]
+for order in orders:
+    found = []
+    for first, last in zip(offsets, offsets[1:]):
+        w, b = weights.copy(), biases.copy()
+        for at in range(first, last, 10):
+            rows = order[at : min(at + 10, last)]
+            shares = np.exp(x[rows] @ w.T + b)
+            shares /= shares.sum(axis=1, keepdims=True)
+            shares[np.arange(len(rows)), y[rows]] -= 1
+            w = w - 0.05 * shares.T @ x[rows] / len(rows)
+            b = b - 0.05 * shares.mean(axis=0)
+        found.append((w, b))
+    weights, biases = (np.mean([pair[k] for pair in found], axis=0) for k in range(2))
+np.savez(folder / "found.npz", seconds=[3.0, 1.0, 2.0], weights={factor} * weights, biases=biases)
+"""
+
+
+def stand_in(monkeypatch, tmp_path, factor):
+    """A Python that runs a stand-in for the script that needs Flower: it reads the same files and writes the same."""
+    script = tmp_path / "peer.py"
+    script.write_text(PEER.replace("{factor}", str(factor)))
+    python = tmp_path / ".venv-bench" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+
+
+def test_what_flower_is_given_and_gives_back(monkeypatch, tmp_path):
+    stand_in(monkeypatch, tmp_path, 1.0)
+    monkeypatch.setattr(fedavg, "usable_cores", lambda: 2)
+    rows = fedavg.flower_rows(small_pictures(), rounds=3)
+    assert [(line.peer_name, line.target, line.peer_seconds) for line in rows] == [
+        ("Flower", 30.0, 2.0),
+        ("Flower", None, 2.0),
+    ]
+    assert [line.case[-9:] for line in rows] == ["2 threads", " 1 thread"]
+    assert all(line.ratio == pytest.approx(2.0 / line.ours_seconds) for line in rows)
+
+
+def test_a_flower_that_learns_something_else_is_noticed(monkeypatch, tmp_path):
+    stand_in(monkeypatch, tmp_path, 1.5)
+    with pytest.raises(AssertionError):
+        fedavg.flower_rows(small_pictures(), rounds=3)
