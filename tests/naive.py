@@ -646,3 +646,26 @@ def averaged_change(x, y, outputs, l2, index, offsets, chosen, shares, keys, bat
         even = [[1 / len(rows)] * len(rows) for rows in steps]
         changes.append(local_steps(x, y, outputs, l2, steps, even, step, None, w) - w)
     return np.average(changes, axis=0, weights=shares)
+
+
+def inverse_weights(losses, floor):
+    return 1 / np.maximum(losses, floor)
+
+
+def inverse_sum_weights(losses):
+    """One row: a step of bisection at a time."""
+    nu = _bisect(lambda nu: (1 / (losses + nu)).sum() - 1, 1e-9 - losses.min(), losses.size - losses.min())
+    return 1 / (losses + nu)
+
+
+def root_sum_weights(losses, lower):
+    """One row: of the weights that every ν gives, on either branch of the least loss, those that sum to one."""
+    k = np.argmin(losses)
+
+    def weights(root):
+        nu = (1 - losses[k] * root) / (2 * root**2)
+        found = np.maximum(lower, (2 / (losses + np.sqrt(np.maximum(losses**2 + 8 * nu, 0)))) ** 2)
+        found[k] = root**2
+        return found
+
+    return weights(_bisect(lambda root: 1 - weights(root).sum(), 1e-6, 1.0))

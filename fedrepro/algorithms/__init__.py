@@ -10,6 +10,7 @@ from fedrepro.algorithms.fedavg import fedavg
 from fedrepro.algorithms.fedboost import fedboost
 from fedrepro.algorithms.irm import irm
 from fedrepro.algorithms.multiboost import multiboost
+from fedrepro.algorithms.omni_fedge import omni_fedge
 from fedrepro.algorithms.online_fedboost import online_fedboost
 from fedrepro.algorithms.scaffold import scaffold
 
@@ -25,6 +26,7 @@ __all__ = [
     "fedboost",
     "irm",
     "multiboost",
+    "omni_fedge",
     "online_fedboost",
     "scaffold",
 ]

@@ -55,7 +55,7 @@ def _measure(console, quick: bool):
 
 def _stages(quick: bool) -> list[tuple[str, Callable[[], list[Row]]]]:
     """What is measured, in order: a stage may lack its data, or a library that only it needs."""
-    from fedrepro.bench import afl, efl_fg, fedavg, fedboost, projection, study
+    from fedrepro.bench import afl, efl_fg, fedavg, fedboost, omni_fedge, projection, study
 
     def stage(name: str, measure: Callable[..., list[Row]], **small):
         return name, lambda: measure(**(small if quick else {}))
@@ -70,6 +70,7 @@ def _stages(quick: bool) -> list[tuple[str, Callable[[], list[Row]]]]:
         stage("FedAvg, MNIST", fedavg.mnist_rows, repeats=3),
         stage("FedAvg, Flower", fedavg.flower_rows, rounds=2),
         stage("FedAvg, many clients", fedavg.growth_rows, sizes=(20, 100)),
+        stage("Omni-Fedge, rounds", omni_fedge.round_rows, samples=100, filters=2, dense=4, rounds=3, repeats=3),
         stage("studies", study.study_rows, trials=4, seconds=0.002, short=20),
         stage("studies, Dask", study.cluster_rows, short=20),
     ]

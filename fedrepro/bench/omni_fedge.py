@@ -1,0 +1,101 @@
+"""A round of Omni-Fedge against a plain loop over the (network, node) pairs, one gradient after the other."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedrepro.algorithms.nodes import Nodes
+from fedrepro.algorithms.omni_fedge import Rules, Sizes, _networks, _rounds, _start, weights_of
+from fedrepro.bench.harness import Row, ratio, row
+from fedrepro.data.federation import Federation
+from fedrepro.models.networks import CNN, cross_entropies
+
+GROUP = "Omni-Fedge"
+NODES, SAMPLES, BATCHES = 5, 622, 100  # of the paper's i.i.d. panels
+STEP, TASK_STEP = 0.02, 0.01
+TARGET = 5.0
+CASES = {
+    "Algorithm 1": {"weights": "inverse", "sharing": "common"},
+    "the authors' code": {"weights": "root-sum", "sharing": "own"},
+}
+
+
+def loop_over_pairs(
+    nodes: Nodes, networks: np.ndarray, rows: np.ndarray, shares: np.ndarray, *, weights: str, sharing: str
+) -> np.ndarray:
+    """The peer: a round as one would write it down, in eager JAX."""
+    architecture, x, y = nodes.architecture, nodes.problem.x, nodes.problem.y
+    held = [rows[node][shares[node] > 0] for node in range(nodes.count)]
+
+    def loss_and_gradient(network, node):
+        def loss(parts):
+            return cross_entropies(architecture.outputs(parts, x[held[node]]), y[held[node]]).mean()
+
+        found, gradient = jax.value_and_grad(loss)(architecture.parts(network))
+        return float(found), architecture.vector(gradient)
+
+    networks = networks.copy()
+    shared = architecture.boundaries[-2]
+    if sharing == "common":
+        for node in range(nodes.count):
+            networks[node, shared:] -= TASK_STEP * loss_and_gradient(networks[node], node)[1][shared:]
+    pairs = [[loss_and_gradient(network, node) for node in range(nodes.count)] for network in networks]
+    chosen = weights_of(np.array([[loss for loss, _ in of_network] for of_network in pairs]), weights)
+    directions = [
+        sum(weight * gradient for weight, (_, gradient) in zip(of_node, of_network, strict=True))
+        for of_node, of_network in zip(chosen, pairs, strict=True)
+    ]
+    if sharing == "common":
+        networks[:, :shared] -= STEP / nodes.count * sum(directions)[:shared]
+    else:
+        networks -= STEP * np.array(directions)
+    return networks
+
+
+def round_rows(
+    *, samples: int = SAMPLES, filters: int = 28, dense: int = 128, rounds: int = 10, repeats: int = 5
+) -> list[Row]:
+    """Rounds of both readings; several of ours are timed at once, as a run makes them."""
+    model = CNN(10, filters=filters, dense=dense, activation="linear", dense_activation="leaky-relu")
+    nodes = Nodes(_pictures(samples), model)
+    start = nodes.starts(None, True, 0)
+    rows, shares = nodes.minibatches_by_node(BATCHES, rounds, 0)
+    made = []
+    for case, settings in CASES.items():
+        ours = _runner(nodes, start, rounds, **settings)
+
+        def theirs(settings=settings):
+            return loop_over_pairs(nodes, start, rows[0], shares[0], **settings)
+
+        after_one = nodes.flat(_networks(ours(1), nodes.count))
+        np.testing.assert_allclose(after_one, theirs(), rtol=1e-3, atol=1e-4)
+        measured = ratio(ours, theirs, repeats=repeats)
+        seconds, spread = measured.ours_seconds / rounds, tuple(rounds * end for end in measured.spread)
+        measured = replace(measured, ours_seconds=seconds, ratio=rounds * measured.ratio, spread=spread)
+        line = row(GROUP, f"a round of 5 nodes, {case}", measured, target=TARGET, peer_name="eager JAX, 25 pairs")
+        made.append(replace(line, note=f"{1 / seconds:.0f} rounds per second; {line.note}"))
+    return made
+
+
+def _runner(nodes: Nodes, start: np.ndarray, rounds: int, *, weights: str, sharing: str):
+    """A call that makes so many rounds; what a run prepares once is prepared here."""
+    rules = Rules(weights, "network", sharing, len(nodes.architecture.layers) - 1, task_steps=1)
+    sizes = Sizes(*map(np.float32, (STEP, TASK_STEP, 0.01, 1e-4)))
+    state = _start(rules, nodes.stacked(start))
+    minibatches = tuple(map(jnp.asarray, nodes.minibatches(BATCHES, rounds, 0)))
+    nothing = jnp.zeros((nodes.count, nodes.count))
+
+    def advance(last: int = rounds):
+        given = (nodes.architecture, rules, sizes, state, nodes.x, nodes.y, *minibatches)
+        return jax.block_until_ready(_rounds(*given, 0, last, nothing)[0])
+
+    return advance
+
+
+def _pictures(samples: int) -> Federation:
+    draws = np.random.default_rng(0)
+    x = draws.random((NODES * samples, 28, 28), dtype=np.float32)
+    clients = np.repeat(np.arange(NODES), samples)
+    return Federation.from_arrays(x, draws.integers(10, size=len(x)), clients=clients)
