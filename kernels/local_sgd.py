@@ -4,8 +4,8 @@ All arithmetic on features is in their precision (float32 for images), losses ar
 as one vector, for each output a row of weights and then a bias for each output; meanwhile the rows stand in a table
 with an even number of rows, the last of which may be padding.
 
-Sums run over tiles of five samples and two outputs. 60,000 samples of 784 float32 features in batches of 10, one
-thread: 30 ms for the scores and 29 ms for the update, where a loop over single dot products takes 186 ms and 170 ms.
+Sums run over tiles of five samples and two outputs: 60,000 samples of 784 float32 features in batches of 10 take 30 ms
+of processor time for the scores of 10 outputs and 29 ms for the update, about 32 billion operations a second.
 """
 
 import math

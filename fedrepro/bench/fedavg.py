@@ -117,7 +117,7 @@ def flower_rows(federation: Federation | None = None, *, rounds: int = 4) -> lis
     Raises
     ------
     ImportError
-        Where Flower is not installed.
+        Where Flower is not installed, or does not work.
     """
     python = flower_python()
     federation, cores = mnist() if federation is None else federation, usable_cores()
@@ -125,10 +125,7 @@ def flower_rows(federation: Federation | None = None, *, rounds: int = 4) -> lis
     before = {threads: _our_rounds(clients[threads], rounds) for threads in clients}
     with tempfile.TemporaryDirectory() as folder:
         _write_for_flower(Path(folder), clients[1], rounds)
-        script = Path(__file__).with_name("flower_peer.py")
-        finished = subprocess.run([python, script, folder], capture_output=True, text=True, check=False)
-        if finished.returncode != 0:
-            raise RuntimeError(f"Flower failed: {finished.stderr[-2000:]}")
+        _run_flower(python, folder)
         with np.load(Path(folder) / "found.npz") as found:
             theirs = found["seconds"].tolist()
             learned = np.concatenate([found["weights"].ravel(), found["biases"]])
@@ -151,6 +148,18 @@ def flower_rows(federation: Federation | None = None, *, rounds: int = 4) -> lis
             )
         )
     return rows
+
+
+def _run_flower(python: Path, folder: str, patience: float = 600.0) -> None:
+    """Run the script that needs Flower. On a machine that is too busy its workers may never come up."""
+    script = Path(__file__).with_name("flower_peer.py")
+    try:
+        subprocess.run([python, script, folder], capture_output=True, text=True, check=True, timeout=patience)
+    except subprocess.TimeoutExpired:
+        raise ImportError(f"Flower's simulation did not end within {patience:.0f} s.") from None
+    except subprocess.CalledProcessError as failure:
+        last = (failure.stderr.strip() or "nothing was said").splitlines()[-1]
+        raise ImportError(f"Flower's simulation failed: {last}") from None
 
 
 def _our_rounds(clients: Clients, rounds: int) -> tuple[list[float], np.ndarray]:

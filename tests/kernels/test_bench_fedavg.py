@@ -100,3 +100,17 @@ def test_a_flower_that_learns_something_else_is_noticed(monkeypatch, tmp_path):
     stand_in(monkeypatch, tmp_path, 1.5)
     with pytest.raises(AssertionError):
         fedavg.flower_rows(small_pictures(), rounds=3)
+
+
+@pytest.mark.parametrize(
+    ("does", "told"),
+    [("echo no more memory >&2; exit 3", "failed: no more memory"), ("exec sleep 60", "did not end within 1 s")],
+)
+def test_a_flower_that_does_not_work_costs_its_own_rows_only(monkeypatch, tmp_path, does, told):
+    """An ImportError, which the benchmark shows as what is not measurable here."""
+    stand_in(monkeypatch, tmp_path, 1.0)
+    fedavg.flower_python().write_text(f"#!/bin/sh\n{does}\n")
+    inner = fedavg._run_flower
+    monkeypatch.setattr(fedavg, "_run_flower", lambda python, folder: inner(python, folder, patience=1.0))
+    with pytest.raises(ImportError, match=told):
+        fedavg.flower_rows(small_pictures(), rounds=3)
