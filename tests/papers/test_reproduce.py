@@ -32,6 +32,26 @@ SMALL = {
         "shakespeare_rounds": 100,
         "aflboost_rounds": 100,
     },
+    "multi_source": {
+        "cnn_steps": 10,
+        "cnn_samples": 300,
+        "mlp_steps": 10,
+        "mlp_samples": 300,
+        "test_samples": 100,
+        "curve_points": 2,
+        "convex_rounds": 100,
+        "mu_rows": 500,
+        "mu_rounds": 20,
+        "domains_steps": 10,
+        "adult_size": 500,
+        "adult_steps": 10,
+        "adult_rounds": 10,
+        "digits_size": 100,
+        "digits_steps": 10,
+        "digits_rounds": 10,
+        "pictures_percent": 5,
+        "pictures_rounds": 10,
+    },
 }
 LOST_CLAIMS = {
     "afl": {
@@ -52,13 +72,30 @@ LOST_CLAIMS = {
         "bigger-budget-smaller-independence-number",
     },
     "fedboost": {"weighted-beats-uniform-shakespeare", "weighted-beats-unsampled-shakespeare"},
+    "multi_source": {
+        "afl-beats-fedavg-cifar10",
+        "afl-beats-fedavg-mnist",
+        "afl-beats-fedavg-fmnist",
+        "gap-largest-on-cifar10",
+        "approx-tends-to-max",
+        "more-domains-weaker-generalisation",
+        "multiboost-lifts-worst-domain",
+        "fed-multiboost-tracks-multiboost",
+        "irm-survives-shift",
+    },
 }
 LOST_FIGURES = {
     "afl": {"figure-1", "figure-2", "steps", "fairness", "step-size-trade-off"},
     "efl_fg": {"figure-1", "feedback-graph", "budget-use", "regret", "budget-sweep"},
     "fedboost": {"figure-5", "aflboost"},
+    "multi_source": {"figure-3", "figure-4", "figure-5", "mu-sweep", "number-of-domains", "multiboost", "irm"},
 }
-CHANGED = {"afl": ("lm_tokens", 6001), "efl_fg": ("most_training", 101), "fedboost": ("shakespeare_rounds", 101)}
+CHANGED = {
+    "afl": ("lm_tokens", 6001),
+    "efl_fg": ("most_training", 101),
+    "fedboost": ("shakespeare_rounds", 101),
+    "multi_source": ("digits_size", 101),
+}
 
 
 def options(key: str, **changed: int) -> list[str]:

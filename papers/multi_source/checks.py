@@ -1,0 +1,268 @@
+"""The survey's bounds, closed forms and errata as numbers that could come out wrong."""
+
+import math
+
+import numpy as np
+
+from fedrepro.algorithms import agnostic_fedavg, approx_fedavg, fedavg, irm, multiboost, scaffold
+from fedrepro.algorithms.fedavg import fedavg_fixed_point
+from fedrepro.data.federation import Federation
+from fedrepro.models.least_squares import LeastSquares
+from fedrepro.models.regression import LogisticRegression
+from fedrepro.papers.multi_source.convex import bound_6, convex_model, convex_problem
+from fedrepro.streams import stream
+
+# --- VI.A: a distribution outside the hull of two domains ----------------------------------------------------------
+
+FIRST, SECOND = np.array([0.5, 0.5, 0.0]), np.array([0.0, 0.0, 1.0])  # D₁ and D₂ over three classes; there is one x
+OUTSIDE = np.array([0.5, 0.0, 0.5])
+
+
+def mixture(p: float) -> np.ndarray:
+    """p D₁ + (1 − p) D₂, equation (42)."""
+    return p * FIRST + (1 - p) * SECOND
+
+
+def _kullback_leibler(p: float) -> float:
+    """KL(D_test ‖ p D₁ + (1 − p) D₂): what a test point costs beyond its own entropy."""
+    occurs = OUTSIDE > 0
+    return float(OUTSIDE[occurs] @ np.log(OUTSIDE[occurs] / mixture(p)[occurs]))
+
+
+DISTANCES = {
+    "ℓ₂": lambda p: float(np.linalg.norm(OUTSIDE - mixture(p))),
+    "ℓ₁": lambda p: float(np.abs(OUTSIDE - mixture(p)).sum()),
+    "KL": _kullback_leibler,
+}
+DISTANCES_IN_CLOSED_FORM = {"ℓ₂": 1 / (2 * math.sqrt(2)), "ℓ₁": 0.5, "KL": math.log(2) / 2}
+
+
+def distances_from_hull() -> dict[str, dict[str, float]]:
+    """The least distance from the hull and the mixture that attains it, each by an outside minimiser."""
+    from scipy.optimize import minimize_scalar
+
+    found = {}
+    for name, distance in DISTANCES.items():
+        best = minimize_scalar(distance, bounds=(1e-9, 1 - 1e-9), method="bounded", options={"xatol": 1e-12})
+        found[name] = {"distance": float(best.fun), "p": float(best.x)}
+    return found
+
+
+# --- II: where FedAvg comes to rest, and errata -----------------------------------------------------------------------
+
+
+def fixed_point_errors(seeds: int = 5, step: float = 0.2, rounds: int = 400) -> list[float]:
+    """How far from its closed form FedAvg comes to rest on F_i = ½ a_i (x − b_i)², for random a and b and several τ."""
+    errors = []
+    for seed in range(seeds):
+        draws = stream("multi_source", "init", seed, round=2)
+        curvatures, minimisers = draws.uniform(0.2, 1.0, 3), draws.normal(size=3)
+        root = np.sqrt(curvatures)
+        federation = Federation.from_arrays(root[:, None], root * minimisers, np.arange(3))
+        for local_steps in (1, 3, 10):
+            settings = {"step": step, "local_steps": local_steps}
+            found = fedavg(federation, LeastSquares(), rounds=rounds, epochs=None, evaluate=2, **settings).final["w"]
+            errors.append(abs(float(found[0]) - fedavg_fixed_point(curvatures, minimisers, **settings)))
+    return errors
+
+
+def sum_of_minimisers(clients: int = 5, minimiser: float = 3.0) -> dict[str, float]:
+    """Erratum of (7): clients that agree on their minimiser; the printed update against the mean and the optimum."""
+    minimisers = np.full(clients, minimiser)
+    return {
+        "Σ argmin F_i, as printed": float(minimisers.sum()),
+        "(1/C) Σ argmin F_i": float(minimisers.mean()),
+        "argmin Σ F_i": minimiser,
+    }
+
+
+def rounds_until_bound(excess: float) -> int:
+    """From how many rounds on (6) is below a given excess: a power of ten."""
+    rounds = 1
+    while bound_6(rounds) >= excess:
+        rounds *= 10
+    return rounds
+
+
+# --- III: errata of the agnostic objective ---------------------------------------------------------------------------
+
+
+def agnostic_margin(first: np.ndarray, second: np.ndarray) -> dict[str, float]:
+    """What the uniform solution loses against the agnostic one on two label distributions of equally many samples."""
+    from scipy.optimize import minimize_scalar
+
+    def worst(h: np.ndarray) -> float:
+        return max(float(-(d[d > 0] @ np.log(h[d > 0]))) for d in (first, second))
+
+    best = minimize_scalar(
+        lambda h: worst(np.array([1 - h, h])), bounds=(1e-9, 1 - 1e-9), method="bounded", options={"xatol": 1e-12}
+    )
+    return {"uniform": worst((first + second) / 2), "agnostic": float(best.fun)}
+
+
+def printed_definition(losses=(1.0, 2.0)) -> dict[str, float]:
+    """Erratum of (11), (19), (28) on two domains of given losses: one mixture's loss, and the maximum over mixtures."""
+    return {
+        "L of the mixture (1/2, 1/2)": float(np.mean(losses)),
+        "max over mixtures": float(np.max(losses)),
+    }
+
+
+# --- IV: errata of boosting ------------------------------------------------------------------------------------------
+
+
+def ensemble_with_h_twice(seed: int = 0, members: int = 7, samples: int = 200) -> dict[str, float]:
+    """Erratum of (24) on random weak classifiers: how much either ensemble changes when all of them change sign."""
+    draws = stream("multi_source", "init", seed)
+    says = np.where(draws.random((members, samples)) < 0.5, -1.0, 1.0)  # h_j(x)
+    weights, posterior = draws.random(members), draws.random(samples)
+    printed = weights @ (says * posterior * says)
+    right = weights @ (posterior * says)
+    flipped_printed = weights @ (-says * posterior * -says)
+    flipped_right = weights @ (posterior * -says)
+    return {
+        "as printed": float(np.abs(printed - flipped_printed).max()),
+        "with h once": float(np.abs(right - flipped_right).max()),
+    }
+
+
+def printed_edge(seed: int = 0, clients: int = 3, rows: int = 20) -> dict[str, float]:
+    """Erratum of Figure 7: Σ_c (1 − 2 ε_c) with D_t normalised over all clients, and the edge Σ D y Q h."""
+    draws = stream("multi_source", "init", seed, round=1)
+    weights = draws.random((clients, rows))
+    weights /= weights.sum()  # Z_{t,k}: over all clients of the domain
+    agreement = np.where(draws.random((clients, rows)) < 0.6, 1.0, -1.0) * draws.random((clients, rows))  # y Q h
+    errors = (weights * (1 - agreement)).sum(axis=1) / 2
+    edge = float((weights * agreement).sum())
+    return {
+        "Σ_c (1 − 2 ε_c), as printed": float((1 - 2 * errors).sum()),
+        "edge": edge,
+        "|C| − 1 + edge": clients - 1 + edge,
+    }
+
+
+def sum_of_client_means() -> dict[str, dict[str, float]]:
+    """Erratum of Figure 7, line 9: a domain of three good clients, and one of a single bad client."""
+    good, bad, rows = np.array([0.5, 0.5, 0.5]), np.array([1.0]), 10
+    return {
+        "good domain, three clients": {"Σ of means, as printed": float(good.sum()), "mean": _pooled(good, rows)},
+        "bad domain, one client": {"Σ of means, as printed": float(bad.sum()), "mean": _pooled(bad, rows)},
+    }
+
+
+def _pooled(means: np.ndarray, rows: int) -> float:
+    sizes = np.full(means.size, rows)
+    return float(sizes @ means / sizes.sum())
+
+
+# --- V: ApproxFedAvg -------------------------------------------------------------------------------------------------
+
+
+def softmax_weights(losses: np.ndarray, sizes: np.ndarray, mu: float) -> dict[str, float]:
+    """Erratum of (38): the weight of the first domain in (37), by sums over the samples and by means."""
+
+    def first(values: np.ndarray) -> float:
+        weights = np.exp(mu * (values - values.max()))
+        return float(weights[0] / weights.sum())
+
+    return {"sums, as printed": first(sizes * losses), "means": first(losses)}
+
+
+def one_domain_per_client(mu: float = 10.0, rounds: int = 20) -> dict[str, float]:
+    """Erratum of V.F: how far ApproxFedAvg's models are from FedAvg's where every client has one domain.
+
+    As printed β is the number of a client's samples, and absent domains are counted; without these the update is
+    FedAvg's, with β = Σ exp(μ F) it is not.
+    """
+    settings = {"rounds": rounds, "step": 0.5, "evaluate": 2}
+    plain = fedavg(convex_problem(), convex_model(), **settings).final["w"]
+    return {
+        f"β {name}": float(
+            np.abs(
+                approx_fedavg(convex_problem(), convex_model(), mu=mu, aggregate=how, **settings).final["w"] - plain
+            ).max()
+        )
+        for name, how in (("the number of samples", "samples"), ("Σ exp(μ F)", "soft-max"))
+    }
+
+
+def small_mu(mu: float = 1e-3, rounds: int = 2_000) -> dict[str, float]:
+    """Erratum of V.F: distances of ApproxFedAvg's optimum for a small μ from two others, domains of 10 and 90 rows."""
+    draws = stream("multi_source", "split", 1)
+    domain = np.repeat([0, 1], [10, 90])
+    x = draws.normal(size=(100, 2))
+    y = x @ np.array([1.0, -1.0]) + 2.0 * domain * x[:, 0]
+    federation = Federation.from_arrays(x, y, domain, domain)
+    model = LeastSquares()
+    found = approx_fedavg(federation, model, rounds=rounds, step=0.2, mu=mu, evaluate=2).final["w"]
+    problem = model.on(federation)
+    of_domains = problem.optimum(1.0 / np.bincount(domain)[domain])
+    return {
+        "from the optimum of the mean over domains": float(np.linalg.norm(found - of_domains)),
+        "from the optimum of the mean over samples": float(np.linalg.norm(found - problem.optimum())),
+    }
+
+
+# --- Table I ---------------------------------------------------------------------------------------------------------
+
+
+def scalars_of_a_round(clients: int, parameters: int, domains: int) -> dict[str, float]:
+    """What the algorithms count in a round: scalars sent and received, with every client holding every domain."""
+    rows = np.arange(2 * clients * domains)
+    draws = stream("multi_source", "split", clients)
+    x, y = draws.normal(size=(rows.size, parameters - 1)), rows // (clients * domains)
+    federation = Federation.from_arrays(x, y, rows % clients, (rows // clients) % domains)
+    shared = {"rounds": 1, "step": 0.1, "evaluate": 2}
+    traces = {
+        "FedAvg": fedavg(federation, LogisticRegression(), **shared),
+        "AgnosticFedAvg": agnostic_fedavg(federation, LogisticRegression(), step_domains=0.1, **shared),
+        "ApproxFedAvg": approx_fedavg(federation, LogisticRegression(), mu=1.0, **shared),
+        "SCAFFOLD": scaffold(federation, LogisticRegression(), **shared),
+    }
+    return {name: float(trace["sent"][-1] + trace["received"][-1]) for name, trace in traces.items()}
+
+
+def printed_cost(algorithm: str, clients: int, parameters: int, domains: int) -> float:
+    """Table I; for SCAFFOLD, which it leaves out, twice FedAvg's."""
+    averaging = 2.0 * clients * parameters
+    return {
+        "FedAvg": averaging,
+        "AgnosticFedAvg": averaging + 4 * clients * domains,
+        "ApproxFedAvg": averaging,
+        "SCAFFOLD": 2 * averaging,
+    }[algorithm]
+
+
+# --- where MultiBoost stalls -----------------------------------------------------------------------------------------
+
+
+def rivals(rows: int = 200) -> Federation:
+    """Two domains; a feature right in 90 % of the one and wrong in 90 % of the other, and one right in 80 % of both."""
+    label = np.tile([0, 1], rows)
+    domain, nth = np.repeat([0, 1], rows), np.tile(np.arange(rows) // 2, 2)
+    sign = 2.0 * label - 1.0
+    strong = np.where(nth % 10 == 0, -sign, sign) * np.where(domain == 0, 1.0, -1.0)
+    weak = np.where(nth % 5 == 2, -sign, sign)
+    return Federation.from_arrays(np.stack([strong, weak], axis=1), label, domains=domain)
+
+
+def stalled(rounds: int = 300) -> dict[str, float]:
+    """The largest exponential loss of the rivals after so many rounds, with the printed and with the smoothed step."""
+    settings = {"rounds": rounds, "domain_posterior": "uniform", "evaluate": 2}
+    return {
+        "line search, as printed": float(multiboost(rivals(), **settings)["loss"][-1].max()),
+        "soft maximum, ours": float(multiboost(rivals(), step="smoothed", **settings)["loss"][-1].max()),
+        "possible with the weak feature alone": 2 * math.sqrt(0.2 * 0.8),
+    }
+
+
+# --- federated IRM ---------------------------------------------------------------------------------------------------
+
+
+def federated_against_central(steps: int = 30) -> float:
+    """Largest difference between the weights of the central and the federated IRM, whose clients hold all domains."""
+    given = convex_problem()
+    mixed = Federation.from_arrays(given.x, given.y, np.arange(len(given)) % 5, given.domains)
+    settings = {"steps": steps, "step": 0.05, "penalty": 10.0, "anneal": 5, "evaluate": 2}
+    found = [irm(mixed, convex_model(), federated=how, **settings).final["w"] for how in (False, True)]
+    return float(np.abs(found[0] - found[1]).max())
