@@ -17,7 +17,6 @@ from ipykernel.kernelspec import get_kernel_dict
 from jinja2 import DictLoader
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
-from nbclient.exceptions import DeadKernelError
 from nbconvert import HTMLExporter
 from papermill.exceptions import PapermillExecutionError
 
@@ -226,7 +225,7 @@ def _run(
             resources={"metadata": {"path": str(target)}},
             progress_bar=False,
         )
-    except DeadKernelError:
+    except RuntimeError:  # nbclient's, when the kernel has died
         if manager.stopped:
             raise KeyboardInterrupt from None
         raise
