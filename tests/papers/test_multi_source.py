@@ -305,7 +305,7 @@ def test_boosting_on_three_questions(made_up):
     smoothed = trials_boosting.on_pictures(method="MultiBoost, smoothed", **settings)
     federated = trials_boosting.on_pictures(method="FedMultiBoost", initial_step=0.5, clients_per_round=3, **settings)
     for trace in (smoothed, federated):
-        assert trace["error"].shape == (2, 3) and trace["error"][-1].max() < 100
+        assert trace["error"].shape == (3, 3) and trace["error"][-1].max() < 100  # before the first round, too
     assert smoothed["largest_loss"][-1] < 1.0
 
 
@@ -452,7 +452,7 @@ def test_optimum_of_the_convex_problem_against_differences():
 
 def test_bound_6_falls_and_its_step_with_it():
     assert convex.bound_6(100) > convex.bound_6(1_000) > convex.bound_6(10_000)
-    assert convex.bound_6(10**8) == pytest.approx(convex.bound_6(10**10) * 10, rel=0.15)  # T^(−1/2) in the end
+    assert convex.bound_6(10**14) == pytest.approx(convex.bound_6(10**16) * 10, rel=0.15)  # T^(−1/2) in the end
     assert convex.tuned_step(10) > convex.tuned_step(1_000)
     rounds = checks.rounds_until_bound(0.05)
     assert convex.bound_6(rounds) < 0.05 <= convex.bound_6(rounds // 10)
