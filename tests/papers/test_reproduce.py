@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,7 +53,9 @@ SMALL = {
         "pictures_percent": 5,
         "pictures_rounds": 10,
     },
+    "omni_fedge": {"pool": 700, "width": 0.1, "batches": 15, "rounds": 20, "local_epochs": 4, "small_rounds": 10},
 }
+OMNI_FEDGE = ("fedsgd", "local"), ("mnist", "fmnist"), ("iid", "noniid")
 LOST_CLAIMS = {
     "afl": {
         "afl-lifts-worst-domain-adult",
@@ -83,18 +86,31 @@ LOST_CLAIMS = {
         "fed-multiboost-tracks-multiboost",
         "irm-survives-shift",
     },
+    "omni_fedge": {
+        *(f"beats-{other}-{data}-{split}" for other, data, split in product(*OMNI_FEDGE)),
+        "fewer-rounds",
+        "equal-weights-under-iid",
+        "higher-weights-for-relevant-nodes",
+    },
 }
 LOST_FIGURES = {
     "afl": {"figure-1", "figure-2", "steps", "fairness", "step-size-trade-off"},
     "efl_fg": {"figure-1", "feedback-graph", "budget-use", "regret", "budget-sweep"},
     "fedboost": {"figure-5", "aflboost"},
     "multi_source": {"figure-3", "figure-4", "figure-5", "mu-sweep", "number-of-domains", "multiboost", "irm"},
+    "omni_fedge": {
+        *(f"figure-1-{data}-{split}" for data, split in product(*OMNI_FEDGE[1:])),
+        "weights",
+        "rounds-to-accuracy",
+        "split-layer",
+    },
 }
 CHANGED = {
     "afl": ("lm_tokens", 6001),
     "efl_fg": ("most_training", 101),
     "fedboost": ("shakespeare_rounds", 101),
     "multi_source": ("digits_size", 101),
+    "omni_fedge": ("pool", 701),
 }
 
 

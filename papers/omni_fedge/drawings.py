@@ -1,0 +1,128 @@
+"""Omni-Fedge's figures: a panel of Figure 1, heat maps of weights, rounds to an accuracy, the split layer."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fedrepro import plotting
+from fedrepro.papers.omni_fedge import experiments
+
+LOOKS = {
+    experiments.ALGORITHM_1: "omni-fedge",
+    experiments.AUTHORS: "agnostic fedavg",
+    experiments.FEDSGD: "fedsgd",
+    experiments.FEDSGD_AUTHORS: "scaffold",
+    experiments.LOCAL: "local",
+}
+RELEASED = {"omni_fedge": experiments.ALGORITHM_1, "fedsgd": experiments.FEDSGD, "local": experiments.LOCAL}
+_INK = "#222222"
+
+
+def panel(rounds: np.ndarray, curves: Mapping[str, Mapping[str, np.ndarray]], local: Mapping[str, np.ndarray],
+          published: Mapping[str, float]):  # fmt: skip
+    """Training and test accuracy of all methods; local training, which has no rounds, is a line with its interval."""
+    fig, axes = plotting.subplots(1, 2, sharey=True)
+    shown: dict[str, dict] = {}
+    for ax, part in zip(axes, ("train", "test"), strict=True):
+        shown[part] = {}
+        for method, values in curves.items():
+            plotting.curve(ax, rounds, values[part], label=method, look_as=LOOKS[method])
+            shown[part][method] = plotting.series(rounds, values[part])
+        ends = rounds[[0, -1]]
+        flat = np.repeat(local[part][:, None], 2, axis=1)
+        plotting.curve(ax, ends, flat, label=experiments.LOCAL, look_as=LOOKS[experiments.LOCAL])
+        shown[part][experiments.LOCAL] = plotting.series(ends, flat)
+        for (key, method), beside in zip(RELEASED.items(), (1.03, 1.07, 1.11), strict=True):
+            if f"{key}_{part}" in published:
+                _released(ax, rounds[-1] * beside, published[f"{key}_{part}"], method)
+        ax.set(title={"train": "training data", "test": "test data"}[part], xlabel="communication round")
+        ax.set_xlim(-0.02 * rounds[-1], 1.14 * rounds[-1])
+    late = rounds >= rounds[-1] / 2
+    lowest = min(values[part].mean(axis=0)[late].min() for values in curves.values() for part in values)
+    lowest = min(lowest, *(found.mean() for found in local.values()), *published.values())
+    axes[0].set(ylabel="mean accuracy of the nodes, %", ylim=(max(0.0, lowest - 20), 101))  # where curves differ
+    if published:
+        _explained(axes[0], "released end value, in the method's colour")
+    plotting.legend(fig, axes[0])
+    return fig, shown
+
+
+def _released(ax, x: float, y: float, method: str) -> None:
+    colour = plotting.look(LOOKS[method]).colour
+    ax.scatter([x], [y], marker="*", s=130, facecolors="none", edgecolors=colour, linewidths=1.4, zorder=5)
+
+
+def _explained(ax, label: str) -> None:
+    ax.scatter([], [], marker="*", s=130, facecolors="none", edgecolors=_INK, label=label)
+
+
+def heat_maps(maps: Mapping[str, Sequence[tuple[str, np.ndarray]]]):
+    """N·share of node j (column) at node i (row): a row of maps for each case, with the rounds as titles."""
+    import matplotlib.pyplot as plt
+
+    columns = len(next(iter(maps.values())))
+    fig, axes = plt.subplots(len(maps), columns, figsize=(2.7 * columns + 1.2, 2.9 * len(maps)), layout="constrained")
+    nodes = len(next(iter(maps.values()))[0][1])
+    reach = max(nodes * shares.max() for row in maps.values() for _, shares in row)
+    image = None
+    for axes_of_row, (case, row) in zip(np.atleast_2d(axes), maps.items(), strict=True):
+        for ax, (title, shares) in zip(axes_of_row, row, strict=True):
+            image = ax.imshow(nodes * shares, vmin=0, vmax=reach, cmap="cividis")
+            for i in range(nodes):
+                for j in range(nodes):
+                    value = nodes * shares[i, j]
+                    ink = "white" if value < 0.5 * reach else "black"
+                    ax.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=8, color=ink)
+            ax.set_title(title, fontsize=10)
+            ax.set(xticks=range(nodes), yticks=range(nodes))
+            ax.grid(visible=False)
+        axes_of_row[0].set_ylabel(f"{case}\nnode i")
+    for ax in np.atleast_2d(axes)[-1]:
+        ax.set_xlabel("node j")
+    fig.colorbar(image, ax=axes, label="N · share of node j at node i", shrink=0.8)
+    return fig
+
+
+def rounds_to_accuracy(cases: Mapping[str, Mapping[str, tuple[np.ndarray, np.ndarray]]], targets: Mapping[str, float],
+                       published: Mapping[str, float]):  # fmt: skip
+    """For each case the rounds (seeds × accuracies) against the accuracy; a run that never gets there leaves a gap."""
+    fig, axes = plotting.subplots(1, len(cases), squeeze=False)
+    shown: dict[str, dict] = {}
+    for ax, (case, methods) in zip(axes[0], cases.items(), strict=True):
+        shown[case] = {}
+        for method, (accuracies, rounds) in methods.items():
+            everyone = np.isfinite(rounds).all(axis=0)
+            plotting.curve(ax, accuracies[everyone], rounds[:, everyone], label=method, look_as=LOOKS[method])
+            shown[case][method] = plotting.series(accuracies[everyone], rounds[:, everyone])
+        ax.axvline(targets[case], color="0.6", linewidth=0.8, linestyle=":", zorder=0)
+        ax.set(title=case, xlabel="test accuracy, %", yscale="log")
+        ticks = [tick for tick in (5, 10, 20, 50, 100, 200, 500, 1000) if tick <= 1.2 * ax.get_ylim()[1]]
+        ax.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
+        ax.minorticks_off()
+        ax.set_ylim(bottom=4)
+    if published:
+        for key, method in (("omni_fedge", experiments.ALGORITHM_1), ("fedsgd", experiments.FEDSGD)):
+            _released(axes[0][0], published["mnist_accuracy"], published[f"mnist_noniid_{key}"], method)
+        _explained(axes[0][0], "released, in the method's colour")
+    axes[0][0].set_ylabel("rounds until it is reached")
+    plotting.legend(fig, axes[0][0])
+    return fig, shown
+
+
+def split_layer(layers: Sequence[int], accuracies: Mapping[str, np.ndarray], scalars: np.ndarray):
+    """Accuracy (seeds × numbers of shared layers) and scalars of a round against the number of shared layers."""
+    fig, axes = plotting.subplots(1, 2)
+    names = {"train": ("training data", "uniform"), "test": ("test data", "omni-fedge")}
+    shown = {}
+    for part, (label, looks_like) in names.items():
+        plotting.curve(axes[0], layers, accuracies[part], label=label, look_as=looks_like)
+        shown[label] = plotting.series(layers, accuracies[part])
+    look = plotting.look("omni-fedge")
+    axes[1].plot(layers, np.array(scalars) / 1000, color=look.colour, linestyle=look.line, marker=look.marker)
+    shown["scalars of a round"] = {"x": list(layers), "mean": list(scalars)}
+    axes[0].set(ylabel="mean accuracy of the nodes, %")
+    axes[1].set(ylabel="thousand scalars in a round", ylim=(0, None))
+    for ax in axes:
+        ax.set(xlabel="shared layers, of three", xticks=list(layers))
+    plotting.legend(fig, axes[0])
+    return fig, shown

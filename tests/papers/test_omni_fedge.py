@@ -1,0 +1,267 @@
+"""Omni-Fedge's experiments, checks and claims: every claim can say no."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fedrepro.algorithms.omni_fedge import bound_terms
+from fedrepro.claims import FEWEST_SEEDS
+from fedrepro.data.content import Images
+from fedrepro.errors import UserError
+from fedrepro.paper import check, declaration, folder, resolve
+from fedrepro.paper.parameters import as_object
+from fedrepro.papers.omni_fedge import checks, experiments
+from fedrepro.papers.omni_fedge import claims as judge
+
+SEEDS = 6
+PANELS = ("mnist-iid", "mnist-noniid", "fmnist-iid", "fmnist-noniid")
+
+
+def around(value: float, noise: float = 1e-3, seed: int = 0) -> np.ndarray:
+    """One value per seed."""
+    return value + noise * np.random.default_rng([seed, int(1000 * value)]).normal(size=SEEDS)
+
+
+# --- the declaration ---------------------------------------------------------------------------------------------
+
+
+def test_notebook_parameters_and_data_sets_agree_with_the_declaration():
+    check("omni_fedge")
+
+
+def test_every_id_of_the_paper_is_declared():
+    declared = declaration("omni_fedge")
+    assert "samples-per-node" in declared.tables
+    figures = {f"figure-1-{panel}" for panel in PANELS} | {"weights", "rounds-to-accuracy", "split-layer"}
+    assert set(declared.figures) == figures
+    assert set(declared.claims) == {f"beats-{other}-{panel}" for other in ("fedsgd", "local") for panel in PANELS} | {
+        "fewer-rounds",
+        "equal-weights-under-iid",
+        "higher-weights-for-relevant-nodes",
+        "pac-bound-holds",
+    }
+
+
+@pytest.mark.parametrize("profile", ["quick", "full"])
+def test_studies_have_enough_seeds_and_the_panels_their_methods(profile):
+    parameters = as_object(resolve(declaration("omni_fedge"), profile, {}))
+    studies = experiments.studies(parameters)
+    for name in (*PANELS, "weights"):
+        assert len(studies[name].seeds) >= FEWEST_SEEDS
+    if profile == "full":
+        assert parameters.rounds == 1_000 and parameters.width == 1.0
+    for name in PANELS:
+        (settings,) = studies[name].settings
+        usual, other = ("from_local", "from_scratch") if name.endswith("-iid") else ("from_scratch", "from_local")
+        assert {experiments.ALGORITHM_1, experiments.AUTHORS, experiments.FEDSGD} <= set(settings[usual])
+        assert bool(settings[other]) == (profile == "full" and name.startswith("mnist"))
+
+
+def test_full_profile_reference_is_complete():
+    """The committed reference lists everything that the paper declares, from the full profile."""
+    reference = json.loads((folder("omni_fedge") / "reference" / "results.json").read_text(encoding="utf-8"))
+    declared = declaration("omni_fedge")
+    assert reference["profile"] == "full"
+    assert len(reference["seeds"]) >= FEWEST_SEEDS
+    for kind in ("claims", "figures", "tables"):
+        assert set(reference[kind]) == set(getattr(declared, kind))
+    assert all(erratum["measured"] for erratum in reference["errata"])
+    for figure in reference["figures"].values():
+        assert (folder("omni_fedge") / "reference" / figure["files"][0]).exists()
+
+
+# --- data and trials -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def made_up_images(monkeypatch):
+    """Bright squares at ten places in place of the digits."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(10, size=2_000)
+    x = rng.integers(0, 60, (2_000, 28, 28))
+    for label in range(10):
+        row, column = divmod(label, 4)
+        x[y == label, 8 * row + 2 : 8 * row + 8, 7 * column : 7 * column + 6] += 180
+    images = Images(x[:1_500].astype(np.uint8), y[:1_500], x[1_500:].astype(np.uint8), y[1_500:])
+    monkeypatch.setattr(experiments.sources, "load", lambda *_: images)
+    experiments._images.cache_clear()
+    yield
+    experiments._images.cache_clear()
+
+
+def test_nodes_share_no_image_and_have_the_paper_s_ratio(made_up_images):
+    for split in ("iid", "noniid", "groups"):
+        train, test = experiments.federations("mnist", "full", split, 1_400, 3)
+        assert train.client_names == test.client_names and train.n_clients == 5
+        np.testing.assert_allclose(test.sizes / (train.sizes + test.sizes), 5 / 9, atol=0.01)
+        pictures = np.concatenate([train.x, test.x]).reshape(len(train) + len(test), -1)
+        assert len(np.unique(pictures, axis=0)) == len(pictures)
+        assert pictures.min() >= 0 and pictures.max() <= 1
+    assert len(pictures) == 1_400
+    for node, group in enumerate(experiments.GROUPS):
+        assert set(train.client(node)[1]) == set(range(5 * group, 5 * group + 5))
+
+
+def test_i_i_d_counts_are_those_of_the_paper(made_up_images):
+    train, test = experiments.federations("mnist", "full", "iid", 1_400, 0)
+    assert (5 * train.sizes == 622).sum() == 0 and set(train.sizes) == {124} and set(test.sizes) == {156}
+    # 7,000 images: 1,400 at each node, 622 of them for training
+    assert 1_400 - round(experiments.TEST_SHARE * 1_400) == 622
+
+
+def test_non_i_i_d_nodes_take_less_than_half_of_what_is_left(made_up_images):
+    y = np.repeat(np.arange(10), 100)
+    owners = experiments._taken(y, np.random.default_rng(0))
+    for label in range(10):
+        left = 100
+        for node in range(5):
+            taken = int(((owners == node) & (y == label)).sum())
+            assert taken <= 0.5 * left + 0.5
+            left -= taken
+    counts = np.array([[((owners == node) & (y == label)).sum() for label in range(10)] for node in range(5)])
+    assert counts[0].std() > 5  # the classes are not alike
+
+
+SMALL = {"pool": 900, "width": 0.1, "batches": 10, "rounds": 20, "evaluate": [0, 10, 20]}
+
+
+def test_a_panel_has_every_method_from_the_start_that_is_asked_for(made_up_images):
+    methods = {"from_scratch": list(experiments.METHODS), "from_local": [experiments.ALGORITHM_1]}
+    settings = SMALL | methods | {"split": "noniid", "local_epochs": 4, "data": {"mnist": "full"}}
+    trace = experiments.panel(seed=0, **settings)
+    for method in experiments.METHODS:
+        curve = trace[f"scratch/{method}/test"]
+        assert curve.shape == (3,) and curve.min() >= 0 and curve.max() <= 100
+    assert trace["local/Omni-Fedge/shares"].shape == (3, 5, 5)
+    assert trace.final["local/test"].shape == (4,)
+    assert trace.final["local/test"][-1] > trace.final["local/test"][0]
+    # Algorithm 1 goes on from what local training has learned
+    assert trace["local/Omni-Fedge/train"][0] > trace["scratch/Omni-Fedge/train"][0]
+    name = "scratch/Omni-Fedge"
+    terms = bound_terms(
+        trace.final[f"{name}/losses"][2],
+        trace.final[f"{name}/risk"][2],
+        trace.final["train_sizes"],
+        largest_loss=float(trace.final[f"{name}/largest loss"]),
+    )
+    assert trace.final[f"{name}/bound"][2] == pytest.approx(terms.bound)
+    assert trace.to_bytes() == experiments.panel(seed=0, **settings).to_bytes()
+
+
+def test_groups_are_seen_in_the_weights(made_up_images):
+    trace = experiments.weights(
+        seed=0, data={"mnist": "full"}, split="groups", method=experiments.ALGORITHM_1,
+        **(SMALL | {"rounds": 40, "evaluate": [0, 20, 40]}),
+    )  # fmt: skip
+    within, across = judge.within_and_across(trace["shares"][-1], experiments.GROUPS)
+    assert within > 1.1 * across
+
+
+def test_variants_differ(made_up_images):
+    common = SMALL | {"seed": 0, "data": {"mnist": "full"}, "split": "noniid"}
+    plain = experiments.variant(**common)
+    for changed in ({"shared_layers": 1}, {"weights": "root-sum"}, {"task_steps": 5}):
+        assert experiments.variant(**common, **changed).to_bytes() != plain.to_bytes()
+
+
+def test_a_deviation_that_diverges_is_a_result(made_up_images, monkeypatch):
+    common = SMALL | {"seed": 0, "data": {"mnist": "full"}, "split": "noniid"}
+    assert experiments.deviation(**common) == experiments.variant(**common)
+    with pytest.raises(UserError, match="weights='equal' is not known"):
+        experiments.deviation(**common, weights="equal")
+
+    def diverge(*_, **__):
+        raise UserError("The loss is no longer finite after 7 rounds: choose a smaller step.")
+
+    monkeypatch.setattr(experiments, "omni_fedge", diverge)
+    diverged = experiments.deviation(**common)
+    assert np.isnan(diverged["test"]).all()
+    assert diverged["round"].tolist() == common["evaluate"]
+
+
+def test_the_step_is_that_of_the_code_at_any_width():
+    assert experiments.step_of_the_code("mnist") == pytest.approx(500 / np.sqrt(1_000 * 607_394))
+
+
+# --- claims that say yes and claims that say no -------------------------------------------------------------------
+
+
+def test_beating_another_method_needs_both_readings():
+    higher = {"Omni-Fedge": around(90), "Omni-Fedge, authors' code": around(91)}
+    assert judge.beats(higher, around(88), "FedSGD").verdict == "reproduced"
+    assert judge.beats(higher, around(90.5), "FedSGD").verdict == "partly"
+    assert judge.beats(higher, around(92), "FedSGD").verdict == "not-reproduced"
+    scattered = np.where(np.arange(SEEDS) % 2, 60.0, 118.0)  # lower in the mean, but not beyond doubt
+    assert judge.beats(higher, scattered, "local training").verdict == "partly"
+
+
+def test_fewer_rounds_can_fail():
+    assert judge.fewer_rounds({"MNIST": (around(150, 5), around(400, 5))}).verdict == "reproduced"
+    assert judge.fewer_rounds({"MNIST": (around(400, 5), around(150, 5))}).verdict == "not-reproduced"
+    both = {"MNIST": (around(150, 5), around(400, 5)), "FMNIST": (around(400, 5), around(150, 5))}
+    assert judge.fewer_rounds(both).verdict == "partly"
+    never = np.full(SEEDS, 1_000.0)
+    assert judge.fewer_rounds({"MNIST": (never, never)}).verdict == "not-reproduced"
+
+
+def test_equal_weights_can_fail():
+    assert judge.equal_weights({"code": around(0.02)}, 0.05).verdict == "reproduced"
+    assert judge.equal_weights({"code": around(0.02), "Algorithm 1": around(0.4)}, 0.05).verdict == "partly"
+    assert judge.equal_weights({"code": around(0.4)}, 0.05).verdict == "not-reproduced"
+
+
+def test_higher_weights_can_fail():
+    assert judge.higher_weights({"code": (around(0.3), around(0.1))}).verdict == "reproduced"
+    assert judge.higher_weights({"code": (around(0.1), around(0.3))}).verdict == "not-reproduced"
+    mixed = {"code": (around(0.1), around(0.3)), "Algorithm 1": (around(0.3), around(0.1))}
+    assert judge.higher_weights(mixed).verdict == "partly"
+
+
+def test_a_bound_can_fail():
+    assert judge.bound_holds({"MNIST": ([0.5, 0.6], [0.5, 0.7])}, 1e-9).verdict == "reproduced"
+    assert judge.bound_holds({"MNIST": ([0.5, 0.6], [0.5, 0.5])}, 1e-9).verdict == "partly"
+    assert judge.bound_holds({"MNIST": ([0.5, 0.6], [0.4, 0.5])}, 1e-9).verdict == "not-reproduced"
+
+
+def test_rounds_to_an_accuracy():
+    rounds = np.array([0, 10, 30])
+    runs = np.array([[10, 50, 90], [10, 20, 60], [80, 50, 90], [10, 70, 60]])
+    np.testing.assert_allclose(judge.rounds_to(70, rounds, runs), [20, np.inf, 0, 10])
+
+
+def test_shares_are_averaged_over_rounds():
+    first, second = np.full((2, 2), 0.5), np.array([[0.8, 0.2], [0.4, 0.6]])
+    shares = np.stack([np.full((2, 2), np.nan), first, second])
+    np.testing.assert_allclose(judge.mean_shares(np.array([0, 10, 40]), shares), (10 * first + 30 * second) / 40)
+    assert judge.deviation_from_equal(second) == pytest.approx(0.6)
+    within, across = judge.within_and_across(np.arange(9).reshape(3, 3) / 9, (0, 0, 1))
+    assert (within, across) == (pytest.approx((1 + 3) / 2 / 9), pytest.approx((2 + 5 + 6 + 7) / 4 / 9))
+
+
+# --- checks --------------------------------------------------------------------------------------------------------
+
+
+def test_the_corrected_deviation_covers_and_the_printed_one_does_not():
+    found = checks.deviation_of_means(draws=50_000)
+    quantile, printed, corrected = found.values()
+    assert printed < 0.1 * quantile < quantile < corrected
+    np.testing.assert_allclose([quantile, printed, corrected], [0.148, 0.0088, 0.219], rtol=0.02)
+
+
+def test_the_bound_contains_what_it_bounds():
+    risks, bounds = checks.random_bounds(100)
+    assert (bounds > risks).all()
+    terms = bound_terms([0.5, 0.8], 3.0, [50, 60], largest_loss=1.0)
+    further = bound_terms([0.5, 0.8], 4.0, [50, 60], largest_loss=1.0)
+    assert further.bound - terms.bound == pytest.approx(1.0)  # whatever the risk is, the bound goes along
+
+
+def test_errata_of_the_objective():
+    values = list(checks.around_the_closed_form().values())
+    assert values[0] == pytest.approx(values[1]) and values[1] < values[2] < values[3]
+    falling = list(checks.objective_as_a_loss_falls().values())
+    assert falling == sorted(falling, reverse=True) and falling[-1] < -20
+    assert 0 < checks.mass_above(5.0, [0.5]) < 1e-4
+    problems = checks.two_problems()
+    assert problems["inverse"]["largest"] > 2 * problems["root-sum"]["largest"]
