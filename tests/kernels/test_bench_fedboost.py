@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedrepro import bench
-from fedrepro.bench import afl, fedboost
+from fedrepro.bench import afl, efl_fg, fedavg, fedboost, omni_fedge
 from fedrepro.bench.harness import Row
 from fedrepro.data.federation import Federation
 from fedrepro.errors import DataUnavailable
@@ -38,10 +38,13 @@ def unavailable(*_, **__):
 def test_run_saves_table_and_plot(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(fedboost, "shakespeare_rows", unavailable)
     monkeypatch.setattr(afl, "adult_rows", unavailable)
+    for name in ("mnist_rows", "flower_rows"):
+        monkeypatch.setattr(fedavg, name, unavailable)
     bench.run(tmp_path, quick=True)
     saved = json.loads((tmp_path / "bench.json").read_text())
-    assert saved["not measurable"] == dict.fromkeys(["FedBoost, Shakespeare", "AFL, Adult"], "It cannot be had here.")
-    assert len(saved["rows"]) == 16
+    missing = ["FedBoost, Shakespeare", "AFL, Adult", "FedAvg, MNIST", "FedAvg, Flower"]
+    assert saved["not measurable"] == dict.fromkeys(missing, "It cannot be had here.")
+    assert {efl_fg.GROUP, fedavg.GROUP, omni_fedge.GROUP, "study"} < {line["group"] for line in saved["rows"]}
     promised = [line["target"] for line in saved["rows"] if line["group"] == "study"]
     assert promised == [1.7, None, None, 0.2]
     assert len(saved["seconds per round"]["skips"]) == len(saved["seconds per round"]["sizes"]) == 2
