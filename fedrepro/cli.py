@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 something of ours broke, 2 the user's mistake (one sentenc
 needs is imported inside it, so that ``fedrepro list`` answers at once.
 """
 
+import contextlib
 import json
 import shutil
 import tempfile
@@ -125,6 +126,7 @@ def reproduce(
         for key in values:
             _forget_trials(key)
     usage: list[dict] = []
+    _prepare_the_page()
     codes = _reproduce_all(values, profile, output, jobs, cluster, usage)
     _announce(list(values), output, usage)
     if failures := [code for code in codes if code]:
@@ -284,6 +286,22 @@ def _reproduce_all(
             pool.shutdown(wait=False, cancel_futures=True)
             stop_all()
             raise
+
+
+def _prepare_the_page() -> None:
+    """Import all papers, by which the page knows stale references, while the notebooks run: it takes seconds."""
+    from threading import Thread
+
+    from fedrepro.paper.parameters import experiments
+    from fedrepro.paper.schema import keys
+
+    def import_all() -> None:
+        with contextlib.suppress(Exception):  # who needs them gets the error
+            for key in keys():
+                experiments(key)
+            import fedrepro.plotting  # noqa: F401
+
+    Thread(target=import_all, daemon=True).start()
 
 
 def _reproduce_one(

@@ -224,6 +224,7 @@ def _run(
             # The kernel's own folder. Papermill's `cwd` would move this process, the papers beside this one with it.
             resources={"metadata": {"path": str(target)}},
             progress_bar=False,
+            request_save_on_cell_execute=False,  # to write all pictures again after every cell takes seconds
         )
     except RuntimeError:  # nbclient's, when the kernel has died
         if manager.stopped:

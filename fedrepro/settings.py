@@ -5,7 +5,7 @@ variable             meaning                                                 def
 ==================== ======================================================= =============================
 FEDREPRO_DATA        a folder with data sets, tried first                    none
 FEDREPRO_SOURCES     which sources may serve data, and in which order        folder,cache,publisher,carrier
-FEDREPRO_CACHE       downloaded data and compiled kernels                    the user's cache folder
+FEDREPRO_CACHE       downloaded data and compiled code                       the user's cache folder
 FEDREPRO_STORE       finished trials                                         ``<cache>/store``
 FEDREPRO_JOBS        how many processes run trials                           the number of usable cores
 FEDREPRO_CLUSTER     address of a Dask scheduler that runs trials instead    none
@@ -14,8 +14,12 @@ FEDREPRO_PROGRESS    a file to which studies append their progress           non
 ==================== ======================================================= =============================
 """
 
+import contextlib
+import hashlib
 import os
+import platform
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +34,26 @@ def prepare_process() -> None:
     """Settle what must be settled before jax or a notebook kernel starts; run by ``import fedrepro``."""
     os.environ.setdefault("NPROC", "1")  # JAX's bits depend on the size of its thread pool
     os.environ.setdefault("JUPYTER_PREFER_ENV_PATH", "1")  # the notebook runs in the environment that started it
+    _keep_what_jax_compiles()
+
+
+def _keep_what_jax_compiles() -> None:
+    """Programs of JAX are kept beside the kernels, for the next process of this machine and the next run."""
+    # A home folder may serve several machines: code for another processor or pool of threads must not be loaded.
+    traits = f"{_processor()} {jax_threads()}"
+    folder = cache_folder() / "jax" / hashlib.sha256(traits.encode()).hexdigest()[:16]
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+    # An entry that cannot be read (another process is writing it, or died there) or written is compiled as ever.
+    warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache")
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        about = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        return "".join(dict.fromkeys(line for line in about if line.startswith(("model name", "flags", "Features"))))
+    return platform.processor() + platform.machine()
 
 
 @contextmanager
@@ -48,7 +72,7 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 def cache_folder() -> Path:
-    """The folder for downloaded data and compiled kernels."""
+    """The folder for downloaded data and compiled code."""
     given = os.environ.get("FEDREPRO_CACHE")
     if given:
         return Path(given).expanduser()

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedrepro.algorithms.arguments import check_count, check_positive, evaluation_steps
-from fedrepro.algorithms.nodes import Nodes, Parts, check_finite, checked_step
+from fedrepro.algorithms.nodes import Nodes, Parts, check_finite, checked_step, repeated
 from fedrepro.data.federation import Federation
 from fedrepro.models.networks import Architecture, cross_entropies
 from fedrepro.models.problem import Model
@@ -51,12 +50,11 @@ def fedsgd(
     if merged:
         networks = tuple(part.mean(axis=0) for part in networks)
     advance = _merged_rounds if merged else _unmerged_rounds
-    dealt = (nodes.minibatches if merged else nodes.minibatches_by_node)(batches, rounds, seed)
-    minibatches = tuple(map(jnp.asarray, dealt))
+    minibatches = (nodes.minibatches if merged else nodes.minibatches_by_node)(batches, rounds, seed)
     traffic = float(nodes.count * nodes.problem.n_parameters)
 
     def of_nodes(networks: Parts) -> Parts:
-        return tuple(jnp.broadcast_to(p, (nodes.count, *p.shape)) for p in networks) if merged else networks
+        return repeated(networks, nodes.count) if merged else networks
 
     recorder, done = Recorder(), 0
     for stop in evaluation_steps(evaluate, rounds):
@@ -116,7 +114,7 @@ def local_training(
                 weighing[:, node], *ends,
             )  # fmt: skip
         done = stop
-        together = tuple(jnp.stack(parts) for parts in zip(*networks, strict=True))
+        together = tuple(np.stack(parts) for parts in zip(*networks, strict=True))
         measured = nodes.metrics(together)
         check_finite(measured["train_loss"], done, "epochs")
         recorder.row(round=float(done), **measured, sent=0.0, received=0.0)

@@ -20,9 +20,9 @@ from fedrepro.streams import stream
 
 # Shapes are filled up to these multiples, so that federations of about the same size share what is compiled.
 SAMPLES_FILLED_TO, BATCH_FILLED_TO = 4_096, 8
-EVALUATED_AT_ONCE = (256, 64)  # samples of a node: as many large pieces as fit, then small ones
+EVALUATED_AT_ONCE = 64  # samples of a node; the last piece is filled up
 
-Parts = tuple[jax.Array, ...]
+Parts = tuple[np.ndarray | jax.Array, ...]
 
 
 class Nodes:
@@ -122,31 +122,36 @@ class Nodes:
         )
 
     def _single(self, networks: np.ndarray | Parts) -> list[Parts]:
-        parts = self.stacked(networks)
+        parts = tuple(map(np.asarray, self.stacked(networks)))  # each slice of a jax.Array would be compiled
         return [tuple(part[node] for part in parts) for node in range(self.count)]
 
     def _answers(self, part: str, network: Parts, node: int) -> tuple[np.ndarray, np.ndarray]:
         """Losses of all samples of a node under a network, and whether its answers are right."""
         x, y, offsets = self._parts[part]
-        at, end, found = int(offsets[node]), int(offsets[node + 1]), []
-        while at < end:
-            size = next((size for size in EVALUATED_AT_ONCE if at + size <= end), EVALUATED_AT_ONCE[-1])
-            rows = np.minimum(at + np.arange(size, dtype=np.int32), end - 1)
-            answers = _losses_and_hits(self.architecture, network, x, y, rows)
-            found.append([np.asarray(values)[: end - at] for values in answers])
-            at += size
-        losses, hits = (np.concatenate(values) for values in zip(*found, strict=True))
+        first, end = int(offsets[node]), int(offsets[node + 1])
+        piece = np.arange(EVALUATED_AT_ONCE, dtype=np.int32)
+        found = [
+            _losses_and_hits(self.architecture, network, x, y, np.minimum(at + piece, end - 1))
+            for at in range(first, end, EVALUATED_AT_ONCE)
+        ]
+        losses, hits = (np.concatenate(values)[: end - first] for values in zip(*found, strict=True))
         return losses, hits
 
     def stacked(self, networks: np.ndarray | Parts) -> Parts:
         """The networks as compiled functions take them."""
         if isinstance(networks, tuple):
             return networks
-        return tuple(map(jnp.asarray, self.architecture.parts(np.asarray(networks, dtype=np.float32))))
+        return self.architecture.parts(np.asarray(networks, dtype=np.float32))
 
     def flat(self, networks: Parts) -> np.ndarray:
         """The networks as vectors, shape (N, d)."""
         return self.architecture.vector([np.asarray(part) for part in networks])
+
+
+def repeated(network: Parts, nodes: int) -> Parts:
+    """One network, or a part of it, for all nodes."""
+    parts = map(np.asarray, network)
+    return tuple(np.broadcast_to(part, (nodes, *part.shape)) for part in parts)
 
 
 def server_step(nodes: int, rounds: int, parameters: int) -> float:

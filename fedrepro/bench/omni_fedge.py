@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedrepro.algorithms.nodes import Nodes
-from fedrepro.algorithms.omni_fedge import Rules, Sizes, _networks, _rounds, _start, weights_of
+from fedrepro.algorithms.omni_fedge import Form, Sizes, _networks, _rounds, _start, weights_of
 from fedrepro.bench.harness import Row, ratio, row
 from fedrepro.data.federation import Federation
 from fedrepro.models.networks import CNN, cross_entropies
@@ -81,15 +81,16 @@ def round_rows(
 
 def _runner(nodes: Nodes, start: np.ndarray, rounds: int, *, weights: str, sharing: str):
     """A call that makes so many rounds; what a run prepares once is prepared here."""
-    rules = Rules(weights, "network", sharing, len(nodes.architecture.layers) - 1, task_steps=1)
-    sizes = Sizes(*map(np.float32, (STEP, TASK_STEP, 0.01, 1e-4)))
-    state = _start(rules, nodes.stacked(start))
+    form = Form(sharing, len(nodes.architecture.layers) - 1)
+    sizes = Sizes.of(
+        step=STEP, task_step=TASK_STEP, floor=0.01, lower=1e-4, weights=weights, rows="network", task_steps=1
+    )
+    state = _start(form, nodes.stacked(start))
     minibatches = tuple(map(jnp.asarray, nodes.minibatches(BATCHES, rounds, 0)))
-    nothing = jnp.zeros((nodes.count, nodes.count))
 
     def advance(last: int = rounds):
-        given = (nodes.architecture, rules, sizes, state, nodes.x, nodes.y, *minibatches)
-        return jax.block_until_ready(_rounds(*given, 0, last, nothing)[0])
+        given = (nodes.architecture, form, sizes, state, nodes.x, nodes.y, *minibatches)
+        return jax.block_until_ready(_rounds(*given, 0, last)[0])
 
     return advance
 

@@ -9,7 +9,7 @@ of two with samples of weight 0.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from math import prod
 from numbers import Integral
 from typing import NamedTuple
@@ -219,8 +219,10 @@ class Architecture:
         ):
             if layer.kind == "dense":
                 x = x.reshape(len(x), -1) @ weights
+            elif number == 0:
+                x = _convolved_data(x, weights, layer.pool)
             else:
-                x = _pooled(_convolved(x, weights, from_data=number == 0), layer.pool)
+                x = _pooled(_convolved(x, weights), layer.pool)
             x = ACTIVATIONS[layer.activation](x + biases)
         return x
 
@@ -232,20 +234,33 @@ def cross_entropies(logits: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.log(jnp.exp(shifted).sum(axis=-1)) - chosen
 
 
-def _convolved(x: jax.Array, weights: jax.Array, *, from_data: bool) -> jax.Array:
-    """A convolution without padding and bias, shape (n, height, width, filters).
+def _convolved_data(x: jax.Array, weights: jax.Array, pool: int) -> jax.Array:
+    """The first layer, which reads data and needs no gradient of them: convolution and pooling in one.
 
-    The first layer, which reads data and needs no gradient of them, is a product with the patches: with its gradient
-    1.2 ms for 6 and 4 ms for 30 images of 28 x 28 pixels with 28 filters, where XLA's convolution took 2.6 and 5.2 ms.
+    The weights are multiplied with the patches, filters in rows and pixels in columns, once for each place in the
+    squares that are pooled. With its gradient this takes 0.6 ms for 32 images of 28 x 28 pixels with 7 filters, and
+    4.7 ms for 40 images with 28; patches in rows and pooling after that take 1.4 and 6.1 ms, XLA's convolution 2.8 and
+    22 ms.
     """
-    if not from_data:
-        return jax.lax.conv_general_dilated(x, weights, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
     side, _, channels, filters = weights.shape
-    n, height, width = x.shape[0], x.shape[1] - side + 1, x.shape[2] - side + 1
-    corners = [(i, j) for i in range(side) for j in range(side)]
-    patches = jnp.concatenate([x[:, i : i + height, j : j + width] for i, j in corners], axis=-1)
-    product = patches.reshape(-1, side * side * channels) @ weights.reshape(-1, filters)
-    return product.reshape(n, height, width, filters)
+    n, height, width = x.shape[0], (x.shape[1] - side + 1) // pool, (x.shape[2] - side + 1) // pool
+    corners = [(i, j, channel) for i in range(side) for j in range(side) for channel in range(channels)]
+    rows = weights.reshape(-1, filters).T
+
+    def convolved(down: int, right: int) -> jax.Array:
+        pixels = [
+            x[:, down + i : down + i + height * pool : pool, right + j : right + j + width * pool : pool, channel]
+            for i, j, channel in corners
+        ]
+        return rows @ jnp.stack([of_corner.reshape(-1) for of_corner in pixels])
+
+    largest = reduce(jnp.maximum, (convolved(down, right) for down in range(pool) for right in range(pool)))
+    return largest.reshape(filters, n, height, width).transpose(1, 2, 3, 0)
+
+
+def _convolved(x: jax.Array, weights: jax.Array) -> jax.Array:
+    """A convolution without padding and bias, shape (n, height, width, filters)."""
+    return jax.lax.conv_general_dilated(x, weights, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
 
 def _pooled(x: jax.Array, side: int) -> jax.Array:

@@ -291,6 +291,7 @@ def _rendered(fig, name: str) -> dict[str, bytes]:
             buffer = io.BytesIO()
             fig.savefig(buffer, format=suffix, metadata=metadata, **SAVE)
             pictures[suffix] = buffer.getvalue()
+            fig.set_layout_engine("none")  # the second picture keeps what was worked out for the first
     return pictures
 
 

@@ -41,7 +41,6 @@ class PaperPage:
     results: dict | None
     failure: str | None
     reference: dict | None
-    reference_is_stale: bool
     files: frozenset[str]
     wide_figures: frozenset[str]
 
@@ -54,6 +53,11 @@ class PaperPage:
     def reference_is_elsewhere(self) -> bool:
         """Whether the reference says more than the results at hand: a full run is its own reference."""
         return self.reference is not None and (self.results is None or self.results["profile"] != "full")
+
+    @cached_property
+    def reference_is_stale(self) -> bool:
+        """Whether the reference was made by other source than there is now."""
+        return self.reference is not None and self.reference["provenance"].get("source") != source_hash(self.key)
 
     @cached_property
     def claims(self) -> list[ClaimRow]:
@@ -95,14 +99,12 @@ def collect(output_dir: Path) -> list[PaperPage]:
 
 
 def _paper(key: str, output: Path) -> PaperPage:
-    reference = _read_json(folder(key) / "reference" / "results.json")
     return PaperPage(
         key=key,
         declared=declaration(key),
         results=_read_json(output / "results.json"),
         failure=_read_text(output / "failure.txt"),
-        reference=reference,
-        reference_is_stale=reference is not None and reference["provenance"].get("source") != source_hash(key),
+        reference=_read_json(folder(key) / "reference" / "results.json"),
         files=frozenset(path.name for path in output.glob(f"{key}.*")),
         wide_figures=frozenset(path.stem for path in output.glob("figures/*.png") if _is_wide(path)),
     )

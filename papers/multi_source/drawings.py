@@ -14,9 +14,11 @@ _CLIENT_LINES = ("-", "--", ":")
 def client_curves(axes, runs: Mapping[str, Mapping[str, Runs]], clients: Sequence[str]) -> dict:
     """Figures 3 to 5: losses above, accuracies below; a column for each split, a colour for each method.
 
-    Thick lines with a band are all clients' images together, thin ones the clients. Returns what is drawn.
+    Thick lines with a band are all clients' images together, thin ones the clients. The frames show what comes after
+    the start, beside which methods could not be told apart. Returns what is drawn.
     """
     drawn: dict = {}
+    later: dict[int, list[np.ndarray]] = {0: [], 1: []}  # by row
     for column, (split, by_method) in enumerate(runs.items()):
         for row, (name, unit) in enumerate((("loss", "test loss"), ("accuracy", "test accuracy, %"))):
             ax = axes[row][column]
@@ -25,6 +27,7 @@ def client_curves(axes, runs: Mapping[str, Mapping[str, Runs]], clients: Sequenc
                 together = of_method.column(f"average_{name}")
                 plotting.curve(ax, x, together, label=f"{method}, all clients", look_as=method).set_linewidth(2.6)
                 each = of_method.column(name)
+                later[row] += [together.mean(axis=0)[1:], each.mean(axis=0)[1:].ravel()]
                 shown = {"all clients": plotting.series(x, together)}
                 for k, (client, line) in enumerate(zip(clients, _CLIENT_LINES, strict=True)):
                     label = f"{method}, {client}"
@@ -36,6 +39,10 @@ def client_curves(axes, runs: Mapping[str, Mapping[str, Runs]], clients: Sequenc
                 ax.set_title(split)
             else:
                 ax.set_xlabel("gradient steps of every client")
+    for row, values in later.items():
+        low, high = (end(np.concatenate(values)) for end in (np.min, np.max))
+        for ax in axes[row]:
+            ax.set_ylim(low - 0.08 * (high - low), high + 0.08 * (high - low))
     return drawn
 
 

@@ -61,7 +61,8 @@ def heat_maps(maps: Mapping[str, Sequence[tuple[str, np.ndarray]]]):
     import matplotlib.pyplot as plt
 
     columns = len(next(iter(maps.values())))
-    fig, axes = plt.subplots(len(maps), columns, figsize=(2.7 * columns + 1.2, 2.9 * len(maps)), layout="constrained")
+    fig, axes = plt.subplots(len(maps), columns, figsize=(2.7 * columns + 1.2, 3.1 * len(maps)), layout="constrained")
+    fig.get_layout_engine().set(h_pad=0.12)
     nodes = len(next(iter(maps.values()))[0][1])
     reach = max(nodes * shares.max() for row in maps.values() for _, shares in row)
     image = None
@@ -75,6 +76,7 @@ def heat_maps(maps: Mapping[str, Sequence[tuple[str, np.ndarray]]]):
                     ax.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=8, color=ink)
             ax.set_title(title, fontsize=10)
             ax.set(xticks=range(nodes), yticks=range(nodes))
+            ax.tick_params(pad=1)
             ax.grid(visible=False)
         axes_of_row[0].set_ylabel(f"{case}\nnode i")
     for ax in np.atleast_2d(axes)[-1]:

@@ -273,7 +273,7 @@ def _bound(case: dict, trace: Trace) -> dict[str, np.ndarray]:
 
 def evaluation_rounds(rounds: int) -> list[int]:
     """Denser at the start, where the curves rise; fewer in a short run."""
-    shares = (0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1) if rounds >= SHORT else (0, 0.1, 0.3, 0.6, 1)
+    shares = (0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1) if rounds >= SHORT else (0, 0.2, 0.5, 1)
     return sorted({round(rounds * share) for share in shares})
 
 

@@ -8,7 +8,7 @@ from fedrepro import Federation, UserError
 from fedrepro.algorithms import omni_fedge
 from fedrepro.algorithms.node_baselines import fedsgd, local_training
 from fedrepro.algorithms.nodes import Nodes, server_step
-from fedrepro.algorithms.omni_fedge import _SOLVERS, WEIGHTS, Sizes, bound_terms, weights_of
+from fedrepro.algorithms.omni_fedge import ROWS, WEIGHTS, Sizes, _weights, bound_terms, weights_of
 from fedrepro.models.networks import CNN, MLP
 from fedrepro.models.regression import SoftmaxRegression
 
@@ -211,14 +211,16 @@ def test_communication():
     assert trace["sent"][-1] == trace["received"][-1] == 4 * 3 * d
 
 
+@pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("name", WEIGHTS)
-def test_weights_of_a_round_are_those_of_the_kernels(name):
+def test_weights_of_a_round_are_those_of_the_kernels(name, rows):
     rng = np.random.default_rng(0)
-    sizes = Sizes(*map(np.float32, (0.1, 0.1, 0.01, 1e-4)))
-    solve = jax.jit(lambda losses: _SOLVERS[name](losses, sizes))
+    sizes = Sizes.of(step=0.1, task_step=0.1, floor=0.01, lower=1e-4, weights=name, rows=rows, task_steps=1)
+    solve = jax.jit(_weights)
     for _ in range(200):
         losses = (rng.gamma(rng.uniform(0.5, 4), rng.uniform(0.1, 3), (5, 5))).astype(np.float32)
-        np.testing.assert_allclose(solve(losses), weights_of(losses, name), rtol=2e-4, atol=2e-6)
+        weighed = losses if rows == "network" else losses.T
+        np.testing.assert_allclose(solve(sizes, losses), weights_of(weighed, name), rtol=2e-4, atol=2e-6)
 
 
 def test_the_same_bits_again():
