@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
+from math import isnan
 from typing import Any
 
 from fedrepro.claims import VERDICTS, Verdict, short
@@ -80,7 +81,7 @@ class NoteDisplay:
 
 @dataclass(frozen=True)
 class TableDisplay:
-    """A table with its heading; numbers are rounded to so many significant digits."""
+    """A table with its heading; numbers are rounded to so many significant digits, and a dash stands for none."""
 
     heading: str
     frame: Any
@@ -88,7 +89,12 @@ class TableDisplay:
     published: Mapping
 
     def _text(self):
-        return self.frame.map(lambda value: short(value, self.digits) if isinstance(value, float) else value)
+        return self.frame.map(self._cell)
+
+    def _cell(self, value: Any) -> Any:
+        if not isinstance(value, float):
+            return value
+        return "–" if isnan(value) else short(value, self.digits)
 
     def __repr__(self):
         return f"{self.heading}\n{self._text().to_string(index=False)}"
