@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from fedrepro.algorithms.arguments import check_count, check_positive, evaluation_steps
-from fedrepro.algorithms.nodes import Nodes, Parts, check_finite, checked_step, repeated
+from fedrepro.algorithms.nodes import Nodes, Parts, check_finite, checked_step, repeated, stepped
 from fedrepro.data.federation import Federation
 from fedrepro.models.networks import Architecture, cross_entropies
 from fedrepro.models.problem import Model
@@ -124,10 +124,6 @@ def local_training(
 # --- compiled ---------------------------------------------------------------------------------------------------------
 
 
-def _stepped(step, parts: Parts, gradient: Parts) -> Parts:
-    return tuple(part - step * slope for part, slope in zip(parts, gradient, strict=True))
-
-
 def _gradient(architecture: Architecture, parts: Parts, x: jax.Array, y: jax.Array, weighing: jax.Array) -> Parts:
     def loss(parts):
         return (weighing * cross_entropies(architecture.outputs(parts, x), y)).sum()
@@ -139,7 +135,7 @@ def _gradient(architecture: Architecture, parts: Parts, x: jax.Array, y: jax.Arr
 def _merged_rounds(architecture, step, network: Parts, x, y, rows, weighing, first, last) -> Parts:
     def one(t, network):
         share = weighing[t].mean(axis=0)  # of each sample in the mean of the nodes' means
-        return _stepped(step, network, _gradient(architecture, network, x[rows[t]], y[rows[t]], share))
+        return stepped(step, network, _gradient(architecture, network, x[rows[t]], y[rows[t]], share))
 
     return jax.lax.fori_loop(first, last, one, network)
 
@@ -151,7 +147,7 @@ def _unmerged_rounds(architecture, step, networks: Parts, x, y, rows, weighing, 
             lambda given: _gradient(architecture, given[0], x[given[1]], y[given[1]], given[2]),
             (networks, rows[t], weighing[t]),
         )
-        return _stepped(step, networks, tuple(part.mean(axis=0) for part in gradients))
+        return stepped(step, networks, tuple(part.mean(axis=0) for part in gradients))
 
     return jax.lax.fori_loop(first, last, one, networks)
 
@@ -159,6 +155,6 @@ def _unmerged_rounds(architecture, step, networks: Parts, x, y, rows, weighing, 
 @partial(jax.jit, static_argnames="architecture")
 def _steps(architecture, step, network: Parts, x, y, rows, weighing, first, last) -> Parts:
     def one(t, network):
-        return _stepped(step, network, _gradient(architecture, network, x[rows[t]], y[rows[t]], weighing[t]))
+        return stepped(step, network, _gradient(architecture, network, x[rows[t]], y[rows[t]], weighing[t]))
 
     return jax.lax.fori_loop(first, last, one, network)

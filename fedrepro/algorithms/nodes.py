@@ -154,6 +154,11 @@ def repeated(network: Parts, nodes: int) -> Parts:
     return tuple(np.broadcast_to(part, (nodes, *part.shape)) for part in parts)
 
 
+def stepped(step, parts: Parts, gradient: Parts) -> Parts:
+    """A step of gradient descent."""
+    return tuple(part - step * slope for part, slope in zip(parts, gradient, strict=True))
+
+
 def server_step(nodes: int, rounds: int, parameters: int) -> float:
     """The step size of the authors' code: 100 N / √(T d)."""
     return 100.0 * nodes / sqrt(rounds * parameters)

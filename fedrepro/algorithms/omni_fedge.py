@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedrepro.algorithms.arguments import check_count, check_known, check_positive, evaluation_steps
-from fedrepro.algorithms.nodes import Nodes, Parts, check_finite, checked_step, repeated
+from fedrepro.algorithms.nodes import Nodes, Parts, check_finite, checked_step, repeated, stepped
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.kernels.omni_fedge import inverse_sum_weights, inverse_weights, root_sum_weights
@@ -245,7 +245,7 @@ def _common_round(architecture: Architecture, form: Form, sizes: Sizes, state: S
     weights = _weights(sizes, losses)  # lines 8, 9
     (pull,) = back_to_features(weights / len(weights))  # lines 10, 11: (1/N) Σ_l Σ_j ω_jl ∇L_l
     (gradient,) = back(pull)
-    return State(_stepped(sizes.step, state.shared, gradient), tasks), weights
+    return State(stepped(sizes.step, state.shared, gradient), tasks), weights
 
 
 def _fitted(architecture, form: Form, sizes: Sizes, tasks: Parts, features: jax.Array, batch: Batch) -> Parts:
@@ -260,7 +260,7 @@ def _fitted(architecture, form: Form, sizes: Sizes, tasks: Parts, features: jax.
             return shares @ cross_entropies(architecture.outputs(task, features, form.shared_layers), batch.y)
 
         return jax.lax.fori_loop(
-            0, sizes.task_steps, lambda _, task: _stepped(sizes.task_step, task, jax.grad(loss)(task)), task
+            0, sizes.task_steps, lambda _, task: stepped(sizes.task_step, task, jax.grad(loss)(task)), task
         )
 
     return jax.lax.map(fit, (tasks, batch.weighing))
@@ -286,11 +286,7 @@ def _own_round(architecture: Architecture, form: Form, sizes: Sizes, state: Stat
     losses, back = jax.vjp(losses_of, state.tasks)
     weights = _weights(sizes, losses)
     (gradient,) = back(weights)
-    return State((), _stepped(sizes.step, state.tasks, gradient)), weights
-
-
-def _stepped(step, parts: Parts, gradient: Parts) -> Parts:
-    return tuple(part - step * slope for part, slope in zip(parts, gradient, strict=True))
+    return State((), stepped(sizes.step, state.tasks, gradient)), weights
 
 
 def _weights(sizes: Sizes, losses: jax.Array) -> jax.Array:

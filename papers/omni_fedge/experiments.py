@@ -174,7 +174,7 @@ def panel(
     those of local training by epoch, the samples of each node, and the weights and terms of the bound.
     """
     case = _case(data, split, pool, width, seed)
-    epochs = sorted({0, local_epochs // 4, local_epochs // 2, local_epochs})
+    epochs = sorted({0, *(local_epochs // part for part in (20, 10, 4, 2, 1))})
     alone = local_training(**(case | {"step": LOCAL_STEP}), epochs=local_epochs, batches=batches, evaluate=epochs)
     columns, final = {}, {"epochs": alone["round"]}
     final |= {f"local/{part}": _percent(alone, part) for part in ("train", "test")}
