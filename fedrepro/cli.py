@@ -126,7 +126,6 @@ def reproduce(
         for key in values:
             _forget_trials(key)
     usage: list[dict] = []
-    _prepare_the_page()
     codes = _reproduce_all(values, profile, output, jobs, cluster, usage)
     _announce(list(values), output, usage)
     if failures := [code for code in codes if code]:
@@ -271,6 +270,7 @@ def _reproduce_all(
     from fedrepro.notebooks import stop_all
     from fedrepro.progress import bars
 
+    _prepare_the_page()
     at_once = min(len(values), jobs) if profile == "quick" and cluster is None else 1
     together = f", {at_once} at a time" if at_once > 1 else ""
     typer.echo(f"Running the {profile} profile of {', '.join(values)}{together}")
