@@ -5,6 +5,7 @@ biases with a leading axis (`fedrepro.models.networks.Architecture.parts`).
 """
 
 from functools import partial
+from itertools import pairwise
 from math import sqrt
 
 import jax
@@ -19,8 +20,8 @@ from fedrepro.models.problem import Model
 from fedrepro.streams import stream
 
 # Shapes are filled up to these multiples, so that federations of about the same size share what is compiled.
-SAMPLES_FILLED_TO, BATCH_FILLED_TO = 4_096, 8
-EVALUATED_AT_ONCE = 64  # samples of a node; the last piece is filled up
+SAMPLES_FILLED_TO, BATCH_FILLED_TO, BATCH_OF_A_NODE_FILLED_TO = 512, 8, 4
+EVALUATED_AT_ONCE = 32  # samples of a node; the last piece is filled up
 
 Parts = tuple[np.ndarray | jax.Array, ...]
 
@@ -90,7 +91,7 @@ class Nodes:
         check_count("batches", batches)
         dealt = [_dealt(node, int(size), batches, rounds, seed) for node, size in enumerate(self.sizes)]
         widest = max(rows.shape[1] for rows, _ in dealt)
-        widest += -widest % BATCH_FILLED_TO
+        widest += -widest % BATCH_OF_A_NODE_FILLED_TO
         filled = [[np.pad(a, ((0, 0), (0, widest - a.shape[1]))) for a in pair] for pair in dealt]
         rows, shares = (np.stack(arrays, axis=1) for arrays in zip(*filled, strict=True))
         return rows + self._offsets[:-1, None].astype(np.int32), shares
@@ -99,43 +100,30 @@ class Nodes:
         """Loss and accuracy of each node's network on that node's own data: ``train_…`` and ``test_…``."""
         found = {}
         for part in self._parts:
-            answers = [self._answers(part, network, node) for node, network in enumerate(self._single(networks))]
-            for name, at in (("loss", 0), ("accuracy", 1)):
-                found[f"{part}_{name}"] = np.array([answer[at].mean(dtype=np.float64) for answer in answers])
+            losses, hits = self._answers(part, networks)
+            found |= {f"{part}_loss": self._means(part, losses), f"{part}_accuracy": self._means(part, hits)}
         return found
 
     def loss_matrix(self, networks: np.ndarray | Parts, part: str = "train") -> np.ndarray:
         """The loss of network i (row) on all data of node j (column)."""
-        return np.array(
-            [
-                [self._answers(part, network, node)[0].mean(dtype=np.float64) for node in range(self.count)]
-                for network in self._single(networks)
-            ]
-        )
+        stacked = tuple(map(np.asarray, self.stacked(networks)))  # a slice of a jax.Array would be compiled
+        everywhere = (repeated([weights[node] for weights in stacked], self.count) for node in range(self.count))
+        return np.array([self._means(part, self._answers(part, network)[0]) for network in everywhere])
 
     def largest_loss(self, networks: np.ndarray | Parts) -> float:
         """The largest loss of a sample, of training or test data, under its node's network."""
-        return max(
-            float(self._answers(part, network, node)[0].max())
-            for part in self._parts
-            for node, network in enumerate(self._single(networks))
-        )
+        return max(float(self._answers(part, networks)[0].max()) for part in self._parts)
 
-    def _single(self, networks: np.ndarray | Parts) -> list[Parts]:
-        parts = tuple(map(np.asarray, self.stacked(networks)))  # each slice of a jax.Array would be compiled
-        return [tuple(part[node] for part in parts) for node in range(self.count)]
-
-    def _answers(self, part: str, network: Parts, node: int) -> tuple[np.ndarray, np.ndarray]:
-        """Losses of all samples of a node under a network, and whether its answers are right."""
+    def _answers(self, part: str, networks: np.ndarray | Parts) -> tuple[np.ndarray, np.ndarray]:
+        """The losses of all samples under the networks of their nodes, and whether the answers are right."""
         x, y, offsets = self._parts[part]
-        first, end = int(offsets[node]), int(offsets[node + 1])
-        piece = np.arange(EVALUATED_AT_ONCE, dtype=np.int32)
-        found = [
-            _losses_and_hits(self.architecture, network, x, y, np.minimum(at + piece, end - 1))
-            for at in range(first, end, EVALUATED_AT_ONCE)
-        ]
-        losses, hits = (np.concatenate(values)[: end - first] for values in zip(*found, strict=True))
-        return losses, hits
+        found = _losses_and_hits(self.architecture, self.stacked(networks), x, y, offsets.astype(np.int32))
+        return tuple(np.asarray(values)[: offsets[-1]] for values in found)
+
+    def _means(self, part: str, values: np.ndarray) -> np.ndarray:
+        """The mean over the samples of each node."""
+        offsets = self._parts[part][2]
+        return np.array([values[first:end].mean(dtype=np.float64) for first, end in pairwise(offsets)])
 
     def stacked(self, networks: np.ndarray | Parts) -> Parts:
         """The networks as compiled functions take them."""
@@ -208,6 +196,23 @@ def _dealt(node: int, size: int, batches: int, rounds: int, seed: int) -> tuple[
 
 
 @partial(jax.jit, static_argnames="architecture")
-def _losses_and_hits(architecture: Architecture, network: Parts, x: jax.Array, y: jax.Array, rows: jax.Array):
-    logits = architecture.outputs(network, x[rows])
-    return cross_entropies(logits, y[rows]), logits.argmax(axis=1) == y[rows]
+def _losses_and_hits(architecture: Architecture, networks: Parts, x: jax.Array, y: jax.Array, offsets: jax.Array):
+    """Of all samples, in pieces; the last piece of a node ends in repetitions that the next node's first overwrites."""
+
+    def of_node(node, found):
+        network, end = tuple(part[node] for part in networks), offsets[node + 1]
+
+        def of_piece(number, found):
+            at = offsets[node] + number * EVALUATED_AT_ONCE
+            rows = jnp.minimum(at + jnp.arange(EVALUATED_AT_ONCE), end - 1)
+            logits = architecture.outputs(network, x[rows])
+            answers = cross_entropies(logits, y[rows]), logits.argmax(axis=1) == y[rows]
+            return tuple(
+                jax.lax.dynamic_update_slice(all_, new, (at,)) for all_, new in zip(found, answers, strict=True)
+            )
+
+        pieces = -((offsets[node] - end) // EVALUATED_AT_ONCE)
+        return jax.lax.fori_loop(0, pieces, of_piece, found)
+
+    room = x.shape[0] + EVALUATED_AT_ONCE
+    return jax.lax.fori_loop(0, offsets.size - 1, of_node, (jnp.zeros(room), jnp.zeros(room, dtype=bool)))

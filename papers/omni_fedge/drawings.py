@@ -61,7 +61,8 @@ def heat_maps(maps: Mapping[str, Sequence[tuple[str, np.ndarray]]]):
     import matplotlib.pyplot as plt
 
     columns = len(next(iter(maps.values())))
-    fig, axes = plt.subplots(len(maps), columns, figsize=(2.7 * columns + 1.2, 3.1 * len(maps)), layout="constrained")
+    size = (2.7 * columns + 1.2, 3.1 * len(maps))
+    fig, axes = plt.subplots(len(maps), columns, figsize=size, layout="constrained", sharex=True, sharey=True)
     fig.get_layout_engine().set(h_pad=0.12)
     nodes = len(next(iter(maps.values()))[0][1])
     reach = max(nodes * shares.max() for row in maps.values() for _, shares in row)
@@ -73,7 +74,8 @@ def heat_maps(maps: Mapping[str, Sequence[tuple[str, np.ndarray]]]):
                 for j in range(nodes):
                     value = nodes * shares[i, j]
                     ink = "white" if value < 0.5 * reach else "black"
-                    ax.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=8, color=ink)
+                    # inside the map, so that the layout need not ask how large it is
+                    ax.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=8, color=ink, in_layout=False)
             ax.set_title(title, fontsize=10)
             ax.set(xticks=range(nodes), yticks=range(nodes))
             ax.tick_params(pad=1)

@@ -4,6 +4,7 @@ A seed varies everything that is random: which images are used, which node has t
 the initial networks, and the minibatches. The methods of a panel share all of that.
 """
 
+import itertools
 from functools import cache
 
 import numpy as np
@@ -291,7 +292,7 @@ def usual_start(split: str) -> str:
 
 def _panels(parameters, common: dict) -> dict[str, Study]:
     made = {}
-    for data_set, split in PANELS:
+    for split, data_set in itertools.product(SPLITS, NAMES):  # panels of one data set share what is compiled
         usual = [method for method in METHODS if method != FEDSGD_AUTHORS or data_set == "mnist"]
         other = [ALGORITHM_1, FEDSGD] if parameters.other_start and data_set == "mnist" else []
         methods = {start: usual if start == usual_start(split) else other for start in ("scratch", "local")}
