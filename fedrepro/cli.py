@@ -5,11 +5,14 @@ needs is imported inside it, so that ``fedrepro list`` answers at once.
 """
 
 import contextlib
+import functools
 import json
 import shutil
+import sys
 import tempfile
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated
@@ -74,6 +77,9 @@ Overrides = Annotated[
 
 def main() -> None:
     """Entry point of the ``fedrepro`` command."""
+    # jsonschema, which the notebook format needs, would compile 38 grammars (1.2 s) for addresses that no notebook has.
+    sys.modules.setdefault("rfc3987_syntax", None)
+    settings.leave_quickly()
     app()
 
 
@@ -126,8 +132,9 @@ def reproduce(
         for key in values:
             _forget_trials(key)
     usage: list[dict] = []
+    source = _sources_of_papers()
     codes = _reproduce_all(values, profile, output, jobs, cluster, usage)
-    _announce(list(values), output, usage)
+    _announce(list(values), output, usage, source)
     if failures := [code for code in codes if code]:
         raise typer.Exit(min(failures))
 
@@ -270,7 +277,6 @@ def _reproduce_all(
     from fedrepro.notebooks import stop_all
     from fedrepro.progress import bars
 
-    _prepare_the_page()
     at_once = min(len(values), jobs) if profile == "quick" and cluster is None else 1
     together = f", {at_once} at a time" if at_once > 1 else ""
     typer.echo(f"Running the {profile} profile of {', '.join(values)}{together}")
@@ -288,20 +294,23 @@ def _reproduce_all(
             raise
 
 
-def _prepare_the_page() -> None:
-    """Import all papers, by which the page knows stale references, while the notebooks run: it takes seconds."""
+def _sources_of_papers() -> Callable[[str], str]:
+    """The hash of each paper's sources as they are now, worked out while kernels start; the page asks for them."""
     from threading import Thread
 
-    from fedrepro.paper.parameters import experiments
+    import fedrepro.notebooks  # noqa: F401  what starts the kernels comes first
+    from fedrepro.paper.results import source_hash
     from fedrepro.paper.schema import keys
 
-    def import_all() -> None:
+    source = functools.cache(source_hash)
+
+    def work_out() -> None:
         with contextlib.suppress(Exception):  # who needs them gets the error
             for key in keys():
-                experiments(key)
-            import fedrepro.plotting  # noqa: F401
+                source(key)
 
-    Thread(target=import_all, daemon=True).start()
+    Thread(target=work_out, daemon=True).start()
+    return source
 
 
 def _reproduce_one(
@@ -332,11 +341,11 @@ def _reproduce_one(
     return code
 
 
-def _announce(selected: list[str], output: Path, cluster_usage: list[dict]) -> None:
+def _announce(selected: list[str], output: Path, cluster_usage: list[dict], source: Callable[[str], str]) -> None:
     from fedrepro.progress import cluster_summary
     from fedrepro.report import build, summary_lines
 
-    page = build(output)
+    page = build(output, source)
     for line in summary_lines(output, selected):
         typer.echo(line)
     if cluster_usage:

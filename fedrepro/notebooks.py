@@ -24,6 +24,7 @@ from fedrepro import errors
 from fedrepro.errors import UserError
 from fedrepro.paper import check, declaration, folder, resolve
 from fedrepro.paper.results import explained, write
+from fedrepro.settings import compiling_fast
 
 # nbconvert's page without the scripts that it loads from other machines: formulas in our notebooks are plain text.
 _OFFLINE_PAGE = """
@@ -210,8 +211,11 @@ def _run(
         "FEDREPRO_JOBS": jobs,
         "FEDREPRO_PROGRESS": progress,
         "FEDREPRO_CLUSTER": cluster,
+        "FEDREPRO_WHOLE": 1,
     }
     told = {name: str(value) for name, value in told.items() if value is not None}
+    if parameters.get("profile", "quick") == "quick":
+        told |= compiling_fast()
     manager = type("Told", (ThisInterpreter,), {"told": told})
     try:
         papermill.execute_notebook(

@@ -3,6 +3,7 @@
 import json
 import tempfile
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -10,12 +11,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 _SECONDS_BETWEEN_LOOKS = 0.2
+_SECONDS_BETWEEN_LINES = 60  # in a log file, where no study ends for long
 
 
 def bars(console: Console) -> Progress:
     """The display for all papers, to be used in a ``with`` statement.
 
-    In a terminal there is a bar with an estimate per study; elsewhere (a log file) one line per finished study.
+    In a terminal there is a bar with an estimate per paper; elsewhere (a log file) one line per finished study, and
+    one every minute until then.
     """
     return Progress(
         TextColumn("{task.description}"),
@@ -50,8 +53,10 @@ class Follower:
         self.cluster_usage: list[dict] = []
         self._paper = paper
         self._bars, self._console = shown, shown.console
-        self._tasks: dict[str, int] = {}
+        self._bar = shown.add_task(paper, total=None, stored="", visible=False)
+        self._studies: dict[str, dict] = {}  # the latest message of each
         self._finished: set[str] = set()
+        self._last_line = time.monotonic()
         self._position = 0
         self._stop = threading.Event()
 
@@ -86,20 +91,32 @@ class Follower:
         if usage := message.get("cluster"):
             self.cluster_usage.append(usage)
             return
-        study, done, total, cached = (message[name] for name in ("study", "done", "total", "cached"))
         if note := message.get("note"):
-            self._console.print(f"{self._paper}: {note}", markup=False, highlight=False)
-        stored = f"({cached} stored)" if cached else ""
-        if study not in self._tasks:
-            # What is done from the start is not part of the speed from which the rest is estimated.
-            description = f"{self._paper} {study}"
-            self._tasks[study] = self._bars.add_task(description, total=total, completed=done, stored=stored)
-        self._bars.update(self._tasks[study], total=total, completed=done, stored=stored)
-        if done == total and study not in self._finished:
+            self._say(f"{self._paper}: {note}")
+        self._studies[message["study"]] = message
+        done, total, cached = (sum(one[name] for one in self._studies.values()) for name in ("done", "total", "cached"))
+        # What is stored is not part of the speed from which the rest is estimated.
+        self._bars.update(
+            self._bar, total=total - cached, completed=done - cached, stored=_stored(cached), visible=True
+        )
+        if not self._console.is_terminal:
+            self._log(message, f"{self._paper}: {done} of {total} trials {_stored(cached)}")
+
+    def _log(self, message: dict, so_far: str) -> None:
+        study, total = message["study"], message["total"]
+        if message["done"] == total and study not in self._finished:
             self._finished.add(study)
-            if not self._console.is_terminal:
-                text = f"{self._paper} {study}: {total} trials {stored}".rstrip()
-                self._console.print(text, markup=False, highlight=False)
+            self._say(f"{self._paper} {study}: {total} trials {_stored(message['cached'])}")
+        elif time.monotonic() - self._last_line > _SECONDS_BETWEEN_LINES:
+            self._say(so_far)
+
+    def _say(self, text: str) -> None:
+        self._last_line = time.monotonic()
+        self._console.print(text.rstrip(), markup=False, highlight=False)
+
+
+def _stored(count: int) -> str:
+    return f"({count} stored)" if count else ""
 
 
 def cluster_summary(usage: Iterable[Mapping]) -> str:

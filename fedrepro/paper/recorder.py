@@ -10,7 +10,7 @@ from typing import Any
 
 from fedrepro import claims, settings
 from fedrepro.claims import Verdict
-from fedrepro.errors import UserError
+from fedrepro.errors import DataUnavailable, UserError
 from fedrepro.paper import results
 from fedrepro.paper.displays import ClaimDisplay, NoteDisplay, Summary, TableDisplay, rounded
 from fedrepro.paper.parameters import check_profile, experiments, pick
@@ -53,6 +53,8 @@ class Paper:
         self._tables: dict[str, dict] = {}
         self._claims: dict[str, dict] = {}
         self._measured: dict[tuple[str, str], Any] = {}  # ("errata" | "choices", id) -> numbers
+        if settings.whole_notebook():
+            settings.leave_quickly()
 
     def published(self, name: str) -> dict:
         """The values that the paper printed for a figure or a table."""
@@ -71,10 +73,24 @@ class Paper:
             The finished trials; those that are stored are not run again.
         """
         chosen = _entry(self._studies, study, "study", self.key)
-        runs = chosen.run()
+        runs = self._runs_of_all[study] if study in self._runs_of_all else chosen.run()
+        if isinstance(runs, DataUnavailable):
+            raise runs
         variants = {name: _variant(identity) for name, identity in chosen.identities().items()}
         self._used[study] = [int(seed) for seed in chosen.seeds], variants
         return runs
+
+    @cached_property
+    def _runs_of_all(self) -> dict:
+        """The runs of all studies, in one go, where the whole notebook is being run; else nothing."""
+        if not settings.whole_notebook():
+            return {}
+        from fedrepro.study import run_all
+
+        try:
+            return run_all(self._studies)
+        except Exception:  # the study that it belongs to is run by itself, and shows it where the notebook asks for it
+            return {}
 
     @property
     def variants(self) -> dict[str, str]:
@@ -284,14 +300,18 @@ def _rendered(fig, name: str) -> dict[str, bytes]:
 
     from fedrepro.plotting import SAVE
 
-    pictures = {}
     # The salt makes the ids inside an SVG repeatable; without metadata no date and no version is written.
-    with matplotlib.rc_context({"svg.hashsalt": name}):
+    repeatable = {"svg.hashsalt": name, "figure.autolayout": False, "figure.constrained_layout.use": False}
+    pictures = {}
+    with matplotlib.rc_context(repeatable):
+        fig.set_dpi(SAVE["dpi"])
+        fig.draw_without_rendering()
+        fig.set_layout_engine(None)  # both pictures keep what was worked out: to do that again takes as long as drawing
+        frame = fig.get_tightbbox().padded(matplotlib.rcParams["savefig.pad_inches"])
         for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
             buffer = io.BytesIO()
-            fig.savefig(buffer, format=suffix, metadata=metadata, **SAVE)
+            fig.savefig(buffer, format=suffix, metadata=metadata, **{**SAVE, "bbox_inches": frame})
             pictures[suffix] = buffer.getvalue()
-            fig.set_layout_engine("none")  # the second picture keeps what was worked out for the first
     return pictures
 
 

@@ -2,6 +2,7 @@
 
 import json
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -43,6 +44,7 @@ class PaperPage:
     reference: dict | None
     files: frozenset[str]
     wide_figures: frozenset[str]
+    source: Callable[[str], str]
 
     @property
     def status(self) -> str:
@@ -57,7 +59,7 @@ class PaperPage:
     @cached_property
     def reference_is_stale(self) -> bool:
         """Whether the reference was made by other source than there is now."""
-        return self.reference is not None and self.reference["provenance"].get("source") != source_hash(self.key)
+        return self.reference is not None and self.reference["provenance"].get("source") != self.source(self.key)
 
     @cached_property
     def claims(self) -> list[ClaimRow]:
@@ -93,12 +95,12 @@ class PaperPage:
         )
 
 
-def collect(output_dir: Path) -> list[PaperPage]:
+def collect(output_dir: Path, source: Callable[[str], str] = source_hash) -> list[PaperPage]:
     """Every paper, whether it ran or not."""
-    return [_paper(key, output_dir / key) for key in keys()]
+    return [_paper(key, output_dir / key, source) for key in keys()]
 
 
-def _paper(key: str, output: Path) -> PaperPage:
+def _paper(key: str, output: Path, source: Callable[[str], str]) -> PaperPage:
     return PaperPage(
         key=key,
         declared=declaration(key),
@@ -107,6 +109,7 @@ def _paper(key: str, output: Path) -> PaperPage:
         reference=_read_json(folder(key) / "reference" / "results.json"),
         files=frozenset(path.name for path in output.glob(f"{key}.*")),
         wide_figures=frozenset(path.stem for path in output.glob("figures/*.png") if _is_wide(path)),
+        source=source,
     )
 
 

@@ -1,30 +1,32 @@
 """Writes the page with jinja2: one file that needs nothing from the network."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedrepro.claims import VERDICTS
 from fedrepro.paper.displays import BADGES, rounded
-from fedrepro.paper.results import write
+from fedrepro.paper.results import source_hash, write
 from fedrepro.report.collect import PaperPage, collect
 
 
-def build(output_dir: Path) -> Path:
+def build(output_dir: Path, source: Callable[[str], str] = source_hash) -> Path:
     """Write ``index.html`` from the results below ``output_dir``.
 
     Parameters
     ----------
     output_dir
         The folder that ``fedrepro reproduce`` wrote: one folder per paper.
+    source
+        The hash of a paper's sources, by which the page knows a stale reference; it takes a second for all papers.
 
     Returns
     -------
     Path
         The page.
     """
-    papers = collect(output_dir)
+    papers = collect(output_dir, source)
     environment = Environment(
         loader=PackageLoader("fedrepro.report"),
         autoescape=True,

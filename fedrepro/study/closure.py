@@ -24,7 +24,7 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import ModuleType
 
@@ -36,6 +36,9 @@ NEUTRAL = ("settings", "study.study", "study.cluster", "data.sources")
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
+
+# What is found in a tree stays so: the trees of files that have not changed are asked again by every study.
+_remembered = lru_cache(maxsize=20_000)
 
 
 def source_closure(trial: Callable, package: str = "fedrepro") -> dict[str, str]:
@@ -162,7 +165,7 @@ class _Closure:
                     self._parts[source.name][repr(binding)] = ""
                     imports.append(binding)
                 elif not any(binding is known for known in reached):
-                    text = canonical(binding)
+                    text = _canonical_statement(binding)
                     self._parts[source.name][_hash(text)] = text
                     reached.append(binding)
                     waiting.extend(_names_in(binding))
@@ -267,6 +270,11 @@ def canonical(node) -> str:
     return f"{type(node).__name__}({','.join(fields)})"
 
 
+@_remembered
+def _canonical_statement(statement: ast.stmt) -> str:
+    return canonical(statement)
+
+
 def _without_docstring(node: ast.AST) -> ast.AST:
     if not isinstance(node, (ast.Module, *_DEFINITIONS)) or not node.body:
         return node
@@ -313,9 +321,13 @@ def _is_users_own(path: Path) -> bool:
 
 def _imports_within(trees: Iterable[ast.AST], module: str, is_package: bool) -> Iterator[_Import]:
     for tree in trees:
-        for node in ast.walk(tree):
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
-                yield from _imports_of(node, module, is_package)
+        for node in _import_statements(tree):
+            yield from _imports_of(node, module, is_package)
+
+
+@_remembered
+def _import_statements(tree: ast.AST) -> list[ast.Import | ast.ImportFrom]:
+    return [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
 
 
 def _imports_of(node: ast.Import | ast.ImportFrom, module: str, is_package: bool) -> Iterator[_Import]:
@@ -363,13 +375,19 @@ def _root_of(node: ast.expr) -> ast.expr:
     return node
 
 
+@_remembered
 def _names_in(tree: ast.AST) -> set[str]:
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def _chains(trees: Iterable[ast.AST]) -> set[tuple[str, ...]]:
     """Every dotted name that is read or written, at its full length: ``a.b.c(…)`` gives ``("a", "b", "c")``."""
-    chains, waiting = set(), list(trees)
+    return set().union(*map(_chains_of, trees))
+
+
+@_remembered
+def _chains_of(tree: ast.AST) -> set[tuple[str, ...]]:
+    chains, waiting = set(), [tree]
     while waiting:
         node = waiting.pop()
         chain = _chain(node)

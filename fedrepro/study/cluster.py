@@ -5,7 +5,7 @@ The process that runs the study is the client; only it stores results. Before a 
 - compares it with itself and refuses it where its results could differ: other versions, another source of this package,
   several threads, JAX loaded with another thread pool;
 - sends it the data sets that it has neither in its folder nor in its cache;
-- hands it the trial.
+- admits it to this run.
 
 So is a worker that joins later, or that was started anew. Trials travel in batches of about a fifth of a second, and
 their results come back with each batch. When a worker dies, Dask gives its batches to others; what has seen four of
@@ -60,10 +60,10 @@ class Cluster:
             _compared(client, workers, {})
             return f"{self.address}, workers: {len(workers)}, dashboard: {client.dashboard_link}"
 
-    def outcomes(self, payload: bytes, tasks: list[Task]) -> Iterator[Outcome]:
+    def outcomes(self, tasks: list[Task]) -> Iterator[Outcome]:
         """Yield the outcomes batch by batch, in the order of completion."""
         with _connected(self.address) as client, self._explained():
-            yield from _Run(client, self.address, payload, tasks).outcomes()
+            yield from _Run(client, self.address, tasks).outcomes()
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
@@ -77,10 +77,10 @@ class Cluster:
 
 
 class _Run:
-    """The trials of one study on their way to the workers and back."""
+    """Trials on their way to the workers and back."""
 
-    def __init__(self, client, address: str, payload: bytes, tasks: list[Task]):
-        self._client, self._address, self._payload = client, address, payload
+    def __init__(self, client, address: str, tasks: list[Task]):
+        self._client, self._address = client, address
         self._data = _data_sets(tasks)
         self._ticket = uuid.uuid4().hex
         self._waiting = deque(tasks)
@@ -116,13 +116,13 @@ class _Run:
         append([{"cluster": self._usage.as_message()}])
 
     def _admit(self, workers: Mapping[str, int]) -> None:
-        """Compare workers with this process, give them what they lack, and let them run the trial."""
+        """Compare workers with this process, give them what they lack, and let them run trials."""
         new = {worker: threads for worker, threads in workers.items() if worker not in self._admitted}
         reports = _compared(self._client, new, self._data)
         for name, variant in self._data.items():
             lacking = [worker for worker, report in reports.items() if name in report.lacking]
             _send_data(self._client, name, variant, lacking)
-        self._client.run(remote.admit, self._ticket, self._payload, workers=list(reports), on_error="ignore")
+        self._client.run(remote.admit, self._ticket, workers=list(reports), on_error="ignore")
         self._admitted = self._admitted & workers.keys() | reports.keys()
 
     def _send(self) -> None:
@@ -341,16 +341,18 @@ def _data_sets(tasks: list[Task]) -> dict[str, str]:
 
     known = {(name, one.name, one.digest) for name in TABLE for one in TABLE[name].variants}
     found = {}
-    for name, identity in tasks[0].data.items():  # the same for all trials of a study
+    for takes_data, name, identity in {(task.takes_data, *item) for task in tasks for item in task.data.items()}:
         variant, _, digest = identity.rpartition(":")
         served = named_by(name, variant)
-        if (*served, digest) in known:
-            found |= dict([served])
-    if found and not tasks[0].takes_data:
-        raise UserError(
-            f"The trial reads {', '.join(found)} but does not ask for the variant, and a worker may have another one: "
-            f"give the trial a parameter `data` (a dict from name to variant) and load that, or run it on this machine."
-        )
+        if (*served, digest) not in known:
+            continue
+        if not takes_data:
+            raise UserError(
+                f"The trial reads {served[0]} but does not ask for the variant, and a worker may have another one: "
+                f"give the trial a parameter `data` (a dict from name to variant) and load that, or run it on this "
+                f"machine."
+            )
+        found |= dict([served])
     return found
 
 

@@ -37,6 +37,7 @@ class Task(NamedTuple):
     seed: int
     data: Mapping[str, str]  # name to "variant:digest" of the data sets that the trial reads
     takes_data: bool  # whether it asks for a dict from name to variant
+    payload: bytes  # the trial, made by `portable`
 
     def __str__(self) -> str:
         return ", ".join([*(f"{name}={value!r}" for name, value in self.settings.items()), f"seed={self.seed}"])
@@ -63,7 +64,7 @@ class WorkerDied(Exception):
 class Engine(Protocol):
     """Where trials run."""
 
-    def outcomes(self, payload: bytes, tasks: list[Task]) -> Iterator[Outcome]:
+    def outcomes(self, tasks: list[Task]) -> Iterator[Outcome]:
         """Yield the outcomes in the order of completion; raise `WorkerDied` if a process ended."""
 
 
@@ -71,9 +72,9 @@ class Engine(Protocol):
 class InProcess:
     """Runs trials one after the other in this process."""
 
-    def outcomes(self, payload: bytes, tasks: list[Task]) -> Iterator[Outcome]:
+    def outcomes(self, tasks: list[Task]) -> Iterator[Outcome]:
         for task in tasks:
-            yield _attempt(payload, task)
+            yield _attempt(task)
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class LocalProcesses:
 
     jobs: int
 
-    def outcomes(self, payload: bytes, tasks: list[Task]) -> Iterator[Outcome]:
+    def outcomes(self, tasks: list[Task]) -> Iterator[Outcome]:
         from joblib import Parallel, delayed, parallel_config
 
         dispatched: dict[str, Task] = {}
@@ -90,7 +91,7 @@ class LocalProcesses:
         def calls():
             for task in tasks:
                 dispatched[task.key] = task
-                yield delayed(_attempt)(payload, task)
+                yield delayed(_attempt)(task)
 
         with parallel_config(backend="loky", n_jobs=self.jobs, inner_max_num_threads=1), _without_pool_warnings():
             # One trial per batch: a result is stored when it is there, and few trials are under way when a worker dies.
@@ -111,14 +112,14 @@ def local_engine(jobs: int) -> Engine:
     return InProcess() if jobs == 1 else LocalProcesses(jobs)
 
 
-def warm_up(trial: Callable, task: Task, overrides: Mapping) -> None:
+def warm_up(task: Task, overrides: Mapping) -> None:
     """Run one throw-away trial here, so that workers find compiled kernels instead of each compiling them."""
     task = task._replace(settings={**task.settings, **overrides})
-    (outcome,) = InProcess().outcomes(portable(trial), [task])
+    (outcome,) = InProcess().outcomes([task])
     _trace_of(outcome, task)
 
 
-def finished(engine: Engine, payload: bytes, tasks: Iterable[Task]) -> Iterator[tuple[Task, bytes]]:
+def finished(engine: Engine, tasks: Iterable[Task]) -> Iterator[tuple[Task, bytes]]:
     """Yield every task with its trace's bytes, in the order of completion.
 
     When a worker dies, the trials that were under way are run again one by one, so that the one to blame is known
@@ -132,7 +133,7 @@ def finished(engine: Engine, payload: bytes, tasks: Iterable[Task]) -> Iterator[
         retries.update(task.key for task in suspects[:1])
         try:
             # Closed at once when a trial fails: a traceback that somebody keeps would let the workers go on.
-            with contextlib.closing(engine.outcomes(payload, batch)) as outcomes:
+            with contextlib.closing(engine.outcomes(batch)) as outcomes:
                 for outcome in outcomes:
                     task = missing.pop(outcome.key)
                     yield task, _trace_of(outcome, task)
@@ -156,12 +157,12 @@ def _trace_of(outcome: Outcome, task: Task) -> bytes:
     return outcome.trace
 
 
-def _attempt(payload: bytes, task: Task) -> Outcome:
+def _attempt(task: Task) -> Outcome:
     try:
         variants = {name: identity.rpartition(":")[0] for name, identity in task.data.items()}
         data = {"data": variants} if task.takes_data else {}
         with _one_thread():  # also in a worker, where the trial before may have asked for more
-            trace = _unpacked(payload)(seed=task.seed, **task.settings, **data)
+            trace = _unpacked(task.payload)(seed=task.seed, **task.settings, **data)
         if not isinstance(trace, Trace):
             raise TypeError(f"a trial returns a Trace, not {type(trace).__name__}")
         return Outcome(task.key, trace.to_bytes())

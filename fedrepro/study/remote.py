@@ -51,7 +51,7 @@ class Call:
         return run_batch, self._arguments
 
 
-_admitted: dict[str, bytes] = {}  # ticket of a study's run to its trial
+_admitted: set[str] = set()  # tickets of runs
 _seen: set[tuple[str, str]] = set()  # data sets that are at hand: to prove them again would cost a second
 
 
@@ -108,14 +108,14 @@ def keep(name: str, variant: str, content: bytes) -> None:
     sources.keep(name, variant, content, origin="sent by the process that runs the study")
 
 
-def admit(ticket: str, payload: bytes) -> None:
+def admit(ticket: str) -> None:
     """From now on, run batches of this ticket."""
-    _admitted[ticket] = payload
+    _admitted.add(ticket)
 
 
 def dismiss(ticket: str) -> None:
     """Forget a ticket."""
-    _admitted.pop(ticket, None)
+    _admitted.discard(ticket)
 
 
 def run_batch(ticket: str, tasks: list[Task]) -> Batch | None:
@@ -125,12 +125,11 @@ def run_batch(ticket: str, tasks: list[Task]) -> Batch | None:
     """
     from distributed import get_worker
 
-    payload = _admitted.get(ticket)
-    if payload is None:
+    if ticket not in _admitted:
         return None
     outcomes: list[Outcome] = []
     start = time.perf_counter()
-    for outcome in InProcess().outcomes(payload, tasks):
+    for outcome in InProcess().outcomes(tasks):
         outcomes.append(outcome)
         if time.perf_counter() - start > 2 * BATCH_SECONDS:
             break

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from fedrepro import settings as process
 from fedrepro.data.stand_ins import find_or_stand_in, variant_of
-from fedrepro.errors import UserError
+from fedrepro.errors import DataUnavailable, UserError
 from fedrepro.study.closure import source_closure
 from fedrepro.study.cluster import Cluster
 from fedrepro.study.executor import Engine, LocalProcesses, Task, finished, local_engine, portable, warm_up
@@ -104,24 +104,9 @@ class Study:
             Where trials run; by default on the cluster that ``FEDREPRO_CLUSTER`` names, or without one in as many
             local processes as ``FEDREPRO_JOBS`` says.
         """
-        store, source = self._store(), self.source()
-        tasks = {task.key: (task, components) for task, components in self._tasks(source)}
-        traces, notes = self._stored_traces(store, tasks)
-        pending = [task for key, (task, _) in tasks.items() if key not in traces]
-        progress = Progress(self.name, total=len(tasks), cached=len(traces))
-        progress.tell(len(traces), notes)
-        if pending:
-            store.prepare()
-            require_loaded_code_is_current(self.trial_name, source)
-            with contextlib.closing(self._finished(engine or _engine_of_this_process(), pending)) as results:
-                try:
-                    for task, trace in results:
-                        store.write(task.key, tasks[task.key][1], trace)
-                        traces[task.key] = trace
-                        progress.tell(len(traces))
-                finally:
-                    store.settle()
-        return Runs([Run(task.settings, task.seed, Trace.from_bytes(traces[key])) for key, (task, _) in tasks.items()])
+        work = _Work(self)
+        _run([work], engine)
+        return work.runs()
 
     def plan(self) -> list[Planned]:
         """What :meth:`run` would do and why, without running anything."""
@@ -137,11 +122,6 @@ class Study:
             stored, reason = False, "its stored file is damaged"
         return Planned(task.settings, task.seed, task.key, STORED if stored else TO_RUN, reason)
 
-    def _finished(self, engine: Engine, pending: list[Task]):
-        if self.warm is not None and isinstance(engine, LocalProcesses):
-            warm_up(self.trial, pending[0], self.warm)
-        return finished(engine, portable(self.trial), pending)
-
     def _store(self) -> Store:
         return Store(process.store_folder(), self.trial_name)
 
@@ -153,21 +133,121 @@ class Study:
             "versions": library_versions(),
             "source": dict(source),
         }
+        payload = portable(self.trial)
         for settings, seed in itertools.product(self.settings, self.seeds):
             components = {**shared, "settings": settings, "seed": seed}
-            yield Task(key_of(components), settings, seed, identities, self._takes_data), components
+            yield Task(key_of(components), settings, seed, identities, self._takes_data, payload), components
 
-    def _stored_traces(self, store: Store, keys: Iterable[str]) -> tuple[dict[str, bytes], list[str]]:
+
+def run_all(studies: Mapping[str, Study], engine: Engine | None = None) -> dict[str, Runs | DataUnavailable]:
+    """Run what is not stored yet of several studies, all in one go: no process idles while one study ends.
+
+    Parameters
+    ----------
+    studies
+        By any name.
+    engine
+        As in `Study.run`.
+
+    Returns
+    -------
+    dict
+        Under the name of each study its runs, or why its data cannot be had.
+    """
+    found = {}
+    for name, study in studies.items():
+        try:
+            found[name] = _Work(study)
+        except DataUnavailable as problem:
+            found[name] = problem
+    _run([work for work in found.values() if isinstance(work, _Work)], engine)
+    return {name: work.runs() if isinstance(work, _Work) else work for name, work in found.items()}
+
+
+class _Work:
+    """A study on its way: its tasks, and the traces that are there."""
+
+    def __init__(self, study: Study):
+        self.study, self._store, self._source = study, study._store(), study.source()
+        tasks = list(study._tasks(self._source))
+        self._components = {task.key: components for task, components in tasks}
+        self._tasks = {task.key: task for task, _ in tasks}
+        self._traces, notes = self._stored_traces()
+        self._progress = Progress(study.name, total=len(self._tasks), cached=len(self._traces))
+        if self._tasks:  # a profile may leave a study empty
+            self._progress.tell(len(self._traces), notes)
+
+    def pending(self) -> list[tuple[int, Task]]:
+        """What is not stored, with the position of its seed."""
+        positions = {seed: position for position, seed in enumerate(self.study.seeds)}
+        return [(positions[task.seed], task) for key, task in self._tasks.items() if key not in self._traces]
+
+    def begin(self) -> None:
+        """Make sure that trials may be run and kept."""
+        self._store.prepare()
+        require_loaded_code_is_current(self.study.trial_name, self._source)
+
+    def keep(self, key: str, trace: bytes) -> None:
+        """Store a trace, if it is one of this study."""
+        if key in self._tasks:
+            self._store.write(key, self._components[key], trace)
+            self._traces[key] = trace
+            self._progress.tell(len(self._traces))
+
+    def settle(self) -> None:
+        """Leave the store as a power failure may find it."""
+        self._store.settle()
+
+    def runs(self) -> Runs:
+        """All trials, in the declared order."""
+        return Runs(
+            [Run(one.settings, one.seed, Trace.from_bytes(self._traces[key])) for key, one in self._tasks.items()]
+        )
+
+    def _stored_traces(self) -> tuple[dict[str, bytes], list[str]]:
         traces, notes = {}, []
-        for key in keys:
+        for key in self._tasks:
             try:
-                trace = store.read(key)
+                trace = self._store.read(key)
             except Damaged as damage:
                 notes.append(f"the stored trial {damage} is damaged and is run again")
             else:
                 if trace is not None:
                     traces[key] = trace
         return traces, notes
+
+
+def _run(works: Iterable[_Work], engine: Engine | None) -> None:
+    """Run and keep what is pending, the first seed of everything before the second of anything.
+
+    So processes that start together mostly compile different programs, which the others then find in the cache, and
+    the longest trials are not left to the end.
+    """
+    pending = {work: work.pending() for work in works}
+    pending = {work: tasks for work, tasks in pending.items() if tasks}
+    if not pending:
+        return
+    for work in pending:
+        work.begin()
+    engine = engine or _engine_of_this_process()
+    if isinstance(engine, LocalProcesses):
+        _warm_up(pending)
+    tasks = sorted((one for tasks in pending.values() for one in tasks), key=operator.itemgetter(0))
+    with contextlib.closing(finished(engine, [task for _, task in tasks])) as results:
+        try:
+            for task, trace in results:
+                for work in pending:  # a trial may belong to several studies
+                    work.keep(task.key, trace)
+        finally:
+            for work in pending:
+                work.settle()
+
+
+def _warm_up(pending: Mapping[_Work, list[tuple[int, Task]]]) -> None:
+    """One throw-away trial for each trial function that asks for it."""
+    warm = {work.study.trial_name: work for work in reversed(pending) if work.study.warm is not None}
+    for work in warm.values():
+        warm_up(pending[work][0][1], work.study.warm)
 
 
 def _engine_of_this_process() -> Engine:

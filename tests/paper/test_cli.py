@@ -254,10 +254,26 @@ def test_progress_is_followed_to_the_last_line(tmp_path):
     ]
 
 
-def test_progress_in_a_terminal_has_an_estimate():
+def test_a_log_has_a_line_every_minute_where_no_study_ends(monkeypatch):
+    shown, clock = io.StringIO(), iter(range(0, 1000, 25))
+    monkeypatch.setattr("fedrepro.progress.time.monotonic", lambda: next(clock))
+    with bars(Console(file=shown, width=200)) as display, Follower("tiny", display) as file:
+        studies = [("a", done) for done in (0, 1, 2, 3, 4, 5, 6)] + [("b", 0), ("b", 1)]
+        messages = [{"study": study, "total": 9, "cached": 0, "done": done} for study, done in studies]
+        file.write_text("".join(json.dumps(message) + "\n" for message in messages))
+    lines = shown.getvalue().splitlines()
+    assert lines[0] == "tiny: 2 of 9 trials"
+    assert 2 <= len(lines) <= 4 and all(line.startswith("tiny: ") for line in lines)
+
+
+def test_progress_in_a_terminal_is_one_bar_for_all_studies_of_a_paper():
     shown = io.StringIO()
     with bars(Console(file=shown, width=200, force_terminal=True)) as display, Follower("tiny", display) as file:
-        file.write_text(json.dumps({"study": "figure-1", "total": 4, "cached": 1, "done": 3}) + "\n")
-    assert "tiny figure-1" in shown.getvalue()
-    assert "3/4" in shown.getvalue()
-    assert "(1 stored)" in shown.getvalue()
+        messages = [
+            {"study": "figure-1", "total": 4, "cached": 1, "done": 3},
+            {"study": "figure-2", "total": 5, "cached": 0, "done": 2},
+        ]
+        file.write_text("".join(json.dumps(message) + "\n" for message in messages))
+    last = shown.getvalue().rsplit("tiny", 1)[1]
+    assert "4/8" in last
+    assert "(1 stored)" in last

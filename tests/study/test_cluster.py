@@ -19,7 +19,7 @@ from fedrepro.data import sources, table
 from fedrepro.errors import UserError
 from fedrepro.study import Study, cluster, grid
 from fedrepro.study.cluster import Cluster
-from fedrepro.study.executor import InProcess, TrialFailed, portable
+from fedrepro.study.executor import InProcess, TrialFailed
 from fedrepro.study.planning import STORED
 
 HERE = str(Path(__file__).parent)
@@ -125,7 +125,7 @@ def test_short_trials_travel_in_batches(two_workers):
     tasks, seconds = tasks_of(study), []
     for _ in range(3):  # other work on the machine makes some of them slow
         begin = time.perf_counter()
-        assert len(list(Cluster(two_workers.address).outcomes(portable(short), tasks))) == 1_000
+        assert len(list(Cluster(two_workers.address).outcomes(tasks))) == 1_000
         seconds.append(time.perf_counter() - begin)
         if seconds[-1] < 5:
             break

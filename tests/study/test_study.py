@@ -165,8 +165,8 @@ def test_an_interrupt_keeps_what_was_finished(monkeypatch):
     study = Study("walks", walk, [{}], range(5))
 
     class Interrupted(InProcess):
-        def outcomes(self, payload, tasks):
-            yield from super().outcomes(payload, tasks[:2])
+        def outcomes(self, tasks):
+            yield from super().outcomes(tasks[:2])
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
