@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,6 +47,8 @@ class ThisInterpreter(AsyncKernelManager):
     def kernel_spec(self) -> KernelSpec:
         # The kernel's own warnings (it talks plainly to this machine) are not for the user who waits for a paper.
         spec = KernelSpec(**get_kernel_dict(extra_arguments=["--log-level=CRITICAL"]))
+        # Python's option -P: what lies in the notebook's folder must not be taken for a library.
+        spec.argv = [sys.executable, "-P", "-m", "fedrepro.paper.kernel", *spec.argv[spec.argv.index("-f") :]]
         # A dollar sign would be taken for the name of a variable.
         spec.env = {name: value.replace("$", "$$") for name, value in self.told.items()}
         return spec
@@ -211,7 +214,9 @@ def _run(
         "FEDREPRO_JOBS": jobs,
         "FEDREPRO_PROGRESS": progress,
         "FEDREPRO_CLUSTER": cluster,
-        "FEDREPRO_WHOLE": 1,
+        "FEDREPRO_WHOLE": json.dumps(
+            {"paper": key, "parameters": parameters or resolve(declaration(key), "quick", {})}
+        ),
     }
     told = {name: str(value) for name, value in told.items() if value is not None}
     if parameters.get("profile", "quick") == "quick":

@@ -11,8 +11,8 @@ FEDREPRO_JOBS        how many processes run trials                           the
 FEDREPRO_CLUSTER     address of a Dask scheduler that runs trials instead    none
 FEDREPRO_OUTPUT      where ``paper.close()`` writes                          a temporary folder
 FEDREPRO_PROGRESS    a file to which studies append their progress           none
-FEDREPRO_WHOLE       1: the notebook is run from top to bottom, so that the  none
-                     first study that it asks for brings all others along
+FEDREPRO_WHOLE       the paper and the parameters (JSON) of a notebook that  none
+                     runs from top to bottom: its kernel begins with them
 ==================== ======================================================= =============================
 """
 
@@ -20,6 +20,7 @@ import atexit
 import contextlib
 import gc
 import hashlib
+import json
 import os
 import platform
 import re
@@ -174,6 +175,7 @@ def progress_file() -> Path | None:
     return Path(given) if given else None
 
 
-def whole_notebook() -> bool:
-    """Whether the notebook of this process is run from top to bottom."""
-    return os.environ.get("FEDREPRO_WHOLE") == "1"
+def whole_notebook() -> dict | None:
+    """``paper`` and ``parameters`` of the notebook that this process runs from top to bottom, or None."""
+    given = os.environ.get("FEDREPRO_WHOLE")
+    return json.loads(given) if given else None

@@ -4,6 +4,8 @@ import sys
 
 import pytest
 
+from fedrepro import settings
+
 COMPILES = """
 import warnings
 import fedrepro
@@ -43,3 +45,38 @@ def test_a_damaged_program_of_jax_is_compiled_again_in_silence(compiled, tmp_pat
     for entry in tmp_path.glob("jax/*/*-cache"):
         entry.write_bytes(entry.read_bytes()[:10])
     assert compiled() == first
+
+
+TRAINS = """
+import fedrepro, hashlib
+import numpy as np
+from fedrepro import Federation
+from fedrepro.algorithms import omni_fedge
+from fedrepro.models.networks import CNN
+draws = np.random.default_rng(0)
+x, y = draws.random((90, 12, 12)).astype(np.float32), draws.integers(3, size=90)
+federation = Federation.from_arrays(x, y, clients=np.arange(90) % 3)
+trace = omni_fedge(federation, CNN(3, filters=4, dense=8), rounds=10, step=0.05, batches=5, evaluate=2)
+print(hashlib.sha256(trace.to_bytes()).hexdigest())
+"""
+
+
+def test_what_is_compiled_fast_gives_the_same_bits(tmp_path):
+    found = []
+    for variables in ({}, settings.compiling_fast()):
+        environment = os.environ | {"FEDREPRO_CACHE": str(tmp_path / str(len(found)))} | variables
+        environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+        done = subprocess.run([sys.executable, "-c", TRAINS], env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        found.append(done.stdout)
+    assert found[0] == found[1]
+
+
+def test_options_of_the_compiler_go_only_to_versions_that_know_them(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--of_the_user")
+    monkeypatch.setattr(settings.metadata, "version", lambda name: "0.10.2")
+    assert settings.compiling_fast() == {
+        "XLA_FLAGS": "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false --of_the_user"
+    }
+    monkeypatch.setattr(settings.metadata, "version", lambda name: "99.0")
+    assert settings.compiling_fast() == {}

@@ -10,8 +10,8 @@ from typing import Any
 
 from fedrepro import claims, settings
 from fedrepro.claims import Verdict
-from fedrepro.errors import DataUnavailable, UserError
-from fedrepro.paper import results
+from fedrepro.errors import UserError
+from fedrepro.paper import ahead, results
 from fedrepro.paper.displays import ClaimDisplay, NoteDisplay, Summary, TableDisplay, rounded
 from fedrepro.paper.parameters import check_profile, experiments, pick
 from fedrepro.paper.schema import Exhibit, declaration, suggestion
@@ -53,8 +53,6 @@ class Paper:
         self._tables: dict[str, dict] = {}
         self._claims: dict[str, dict] = {}
         self._measured: dict[tuple[str, str], Any] = {}  # ("errata" | "choices", id) -> numbers
-        if settings.whole_notebook():
-            settings.leave_quickly()
 
     def published(self, name: str) -> dict:
         """The values that the paper printed for a figure or a table."""
@@ -73,24 +71,10 @@ class Paper:
             The finished trials; those that are stored are not run again.
         """
         chosen = _entry(self._studies, study, "study", self.key)
-        runs = self._runs_of_all[study] if study in self._runs_of_all else chosen.run()
-        if isinstance(runs, DataUnavailable):
-            raise runs
+        runs = ahead.runs_of(self.key, self.parameters, study) or chosen.run()
         variants = {name: _variant(identity) for name, identity in chosen.identities().items()}
         self._used[study] = [int(seed) for seed in chosen.seeds], variants
         return runs
-
-    @cached_property
-    def _runs_of_all(self) -> dict:
-        """The runs of all studies, in one go, where the whole notebook is being run; else nothing."""
-        if not settings.whole_notebook():
-            return {}
-        from fedrepro.study import run_all
-
-        try:
-            return run_all(self._studies)
-        except Exception:  # the study that it belongs to is run by itself, and shows it where the notebook asks for it
-            return {}
 
     @property
     def variants(self) -> dict[str, str]:

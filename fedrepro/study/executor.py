@@ -93,7 +93,8 @@ class LocalProcesses:
                 dispatched[task.key] = task
                 yield delayed(_attempt)(task)
 
-        with parallel_config(backend="loky", n_jobs=self.jobs, inner_max_num_threads=1), _without_pool_warnings():
+        _ignore_pool_warnings()
+        with parallel_config(backend="loky", n_jobs=self.jobs, inner_max_num_threads=1):
             # One trial per batch: a result is stored when it is there, and few trials are under way when a worker dies.
             parallel = Parallel(
                 return_as="generator_unordered", batch_size=1, pre_dispatch=self.jobs, max_nbytes=None, verbose=0
@@ -162,7 +163,7 @@ def _attempt(task: Task) -> Outcome:
         variants = {name: identity.rpartition(":")[0] for name, identity in task.data.items()}
         data = {"data": variants} if task.takes_data else {}
         with _one_thread():  # also in a worker, where the trial before may have asked for more
-            trace = _unpacked(task.payload)(seed=task.seed, **task.settings, **data)
+            trace = unpacked(task.payload)(seed=task.seed, **task.settings, **data)
         if not isinstance(trace, Trace):
             raise TypeError(f"a trial returns a Trace, not {type(trace).__name__}")
         return Outcome(task.key, trace.to_bytes())
@@ -189,7 +190,7 @@ def portable(trial: Callable) -> bytes:
 
 
 @lru_cache(maxsize=8)
-def _unpacked(payload: bytes) -> Callable:
+def unpacked(payload: bytes) -> Callable:
     """The trial again; the same function for all trials in a process, so that what it caches lives on."""
     return pickle.loads(payload)  # made by the process that runs the study; never read from a file
 
@@ -213,10 +214,8 @@ def _libraries(modules: int):
     return ThreadpoolController()
 
 
-@contextlib.contextmanager
-def _without_pool_warnings():
+def _ignore_pool_warnings() -> None:
     """The pool warns when it replaces a worker that has grown, and when it is closed early: both are meant to be."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
-        warnings.filterwarnings("ignore", message=r"\d+ tasks (have been successfully executed|which were still being)")
-        yield
+    # For good: other threads may be at work, and their filters would be undone with ours.
+    warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
+    warnings.filterwarnings("ignore", message=r"\d+ tasks (have been successfully executed|which were still being)")

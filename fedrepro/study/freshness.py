@@ -7,6 +7,7 @@ edited the two can differ.
 import sys
 
 from fedrepro.errors import UserError
+from fedrepro.study.executor import unpacked
 
 _SEEN: dict[tuple[str, str], tuple[object, str]] = {}
 
@@ -32,10 +33,11 @@ def require_loaded_code_is_current(trial: str, source: dict[str, str]) -> None:
             f"program), so that the results come from the code that is on disk."
         )
     if reloaded:
-        _stop_workers()
+        _forget_the_old_code()
 
 
-def _stop_workers() -> None:
+def _forget_the_old_code() -> None:
     from joblib.externals.loky import get_reusable_executor
 
+    unpacked.cache_clear()
     get_reusable_executor().shutdown(wait=True)

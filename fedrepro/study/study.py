@@ -5,7 +5,7 @@ import inspect
 import itertools
 import json
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from fedrepro import settings as process
@@ -104,8 +104,11 @@ class Study:
             Where trials run; by default on the cluster that ``FEDREPRO_CLUSTER`` names, or without one in as many
             local processes as ``FEDREPRO_JOBS`` says.
         """
-        work = _Work(self)
-        _run([work], engine)
+        work, engine = _Work(self), engine or _engine_of_this_process()
+        if self.warm is not None and isinstance(engine, LocalProcesses) and work.pending:
+            warm_up(work.pending[0][1], self.warm)
+        for _ in _completed([work], engine):
+            pass
         return work.runs()
 
     def plan(self) -> list[Planned]:
@@ -139,8 +142,11 @@ class Study:
             yield Task(key_of(components), settings, seed, identities, self._takes_data, payload), components
 
 
-def run_all(studies: Mapping[str, Study], engine: Engine | None = None) -> dict[str, Runs | DataUnavailable]:
+def run_all(studies: Mapping[str, Study], engine: Engine | None = None) -> Iterator[tuple[str, Runs | DataUnavailable]]:
     """Run what is not stored yet of several studies, all in one go: no process idles while one study ends.
+
+    The first seed of everything is run before the second of anything. So processes that start together mostly compile
+    different programs, which the others then find in the cache, and no throw-away trial is run.
 
     Parameters
     ----------
@@ -149,19 +155,19 @@ def run_all(studies: Mapping[str, Study], engine: Engine | None = None) -> dict[
     engine
         As in `Study.run`.
 
-    Returns
-    -------
-    dict
-        Under the name of each study its runs, or why its data cannot be had.
+    Yields
+    ------
+    tuple
+        The name of a study and its runs, as soon as they are complete, or why its data cannot be had.
     """
-    found = {}
+    names = {}
     for name, study in studies.items():
         try:
-            found[name] = _Work(study)
+            names[_Work(study)] = name
         except DataUnavailable as problem:
-            found[name] = problem
-    _run([work for work in found.values() if isinstance(work, _Work)], engine)
-    return {name: work.runs() if isinstance(work, _Work) else work for name, work in found.items()}
+            yield name, problem
+    for work in _completed(list(names), engine or _engine_of_this_process()):
+        yield names[work], work.runs()
 
 
 class _Work:
@@ -177,22 +183,30 @@ class _Work:
         if self._tasks:  # a profile may leave a study empty
             self._progress.tell(len(self._traces), notes)
 
+    @property
     def pending(self) -> list[tuple[int, Task]]:
-        """What is not stored, with the position of its seed."""
+        """What is not there yet, with the position of its seed."""
         positions = {seed: position for position, seed in enumerate(self.study.seeds)}
         return [(positions[task.seed], task) for key, task in self._tasks.items() if key not in self._traces]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every trace is there."""
+        return len(self._traces) == len(self._tasks)
 
     def begin(self) -> None:
         """Make sure that trials may be run and kept."""
         self._store.prepare()
         require_loaded_code_is_current(self.study.trial_name, self._source)
 
-    def keep(self, key: str, trace: bytes) -> None:
-        """Store a trace, if it is one of this study."""
-        if key in self._tasks:
-            self._store.write(key, self._components[key], trace)
-            self._traces[key] = trace
-            self._progress.tell(len(self._traces))
+    def keep(self, key: str, trace: bytes) -> bool:
+        """Store a trace; whether it is one of this study, and was the last that was missing."""
+        if key not in self._tasks:
+            return False
+        self._store.write(key, self._components[key], trace)
+        self._traces[key] = trace
+        self._progress.tell(len(self._traces))
+        return self.is_complete
 
     def settle(self) -> None:
         """Leave the store as a power failure may find it."""
@@ -200,9 +214,8 @@ class _Work:
 
     def runs(self) -> Runs:
         """All trials, in the declared order."""
-        return Runs(
-            [Run(one.settings, one.seed, Trace.from_bytes(self._traces[key])) for key, one in self._tasks.items()]
-        )
+        traces = ((task, Trace.from_bytes(self._traces[key])) for key, task in self._tasks.items())
+        return Runs([Run(task.settings, task.seed, trace) for task, trace in traces])
 
     def _stored_traces(self) -> tuple[dict[str, bytes], list[str]]:
         traces, notes = {}, []
@@ -217,37 +230,29 @@ class _Work:
         return traces, notes
 
 
-def _run(works: Iterable[_Work], engine: Engine | None) -> None:
-    """Run and keep what is pending, the first seed of everything before the second of anything.
-
-    So processes that start together mostly compile different programs, which the others then find in the cache, and
-    the longest trials are not left to the end.
-    """
-    pending = {work: work.pending() for work in works}
-    pending = {work: tasks for work, tasks in pending.items() if tasks}
+def _completed(works: Iterable[_Work], engine: Engine) -> Iterator[_Work]:
+    """Run and keep what is pending, the first seeds first; yield each work when it is complete."""
+    pending = {}
+    for work in works:
+        if work.is_complete:
+            yield work
+        else:
+            pending[work] = work.pending
     if not pending:
         return
     for work in pending:
         work.begin()
-    engine = engine or _engine_of_this_process()
-    if isinstance(engine, LocalProcesses):
-        _warm_up(pending)
-    tasks = sorted((one for tasks in pending.values() for one in tasks), key=operator.itemgetter(0))
+    tasks = sorted((one for tasks in pending.values() for one in tasks), key=lambda one: one[0] > 0)
     with contextlib.closing(finished(engine, [task for _, task in tasks])) as results:
         try:
             for task, trace in results:
                 for work in pending:  # a trial may belong to several studies
-                    work.keep(task.key, trace)
+                    if work.keep(task.key, trace):
+                        work.settle()
+                        yield work
         finally:
             for work in pending:
                 work.settle()
-
-
-def _warm_up(pending: Mapping[_Work, list[tuple[int, Task]]]) -> None:
-    """One throw-away trial for each trial function that asks for it."""
-    warm = {work.study.trial_name: work for work in reversed(pending) if work.study.warm is not None}
-    for work in warm.values():
-        warm_up(pending[work][0][1], work.study.warm)
 
 
 def _engine_of_this_process() -> Engine:

@@ -234,6 +234,18 @@ def test_list_loads_nothing_heavy():
     assert run_python(code).stdout.strip() == "[]"
 
 
+def test_the_command_compiles_no_grammars_of_addresses():
+    code = (
+        "import sys\n"
+        "from fedrepro import cli\n"
+        "sys.argv = ['fedrepro', '--version']\n"
+        "try:\n    cli.main()\nexcept SystemExit:\n    pass\n"
+        "import fedrepro.notebooks\n"
+        "print('lark' in sys.modules)"
+    )
+    assert run_python(code).stdout.splitlines()[-1] == "False"
+
+
 def test_progress_is_followed_to_the_last_line(tmp_path):
     shown = io.StringIO()
     with (

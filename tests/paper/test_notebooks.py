@@ -46,6 +46,15 @@ def test_the_kernel_is_this_interpreter_whatever_is_registered(tiny, quick, tmp_
     assert run.cells[-1].outputs[0].text.strip() == sys.executable
 
 
+def test_what_lies_in_the_folder_is_not_taken_for_a_library(tiny, quick, tmp_path):
+    folder = tmp_path / "out" / "tiny"
+    folder.mkdir(parents=True)
+    (folder / "ipykernel.py").write_text("raise SystemExit(1)")
+    tiny.set_cells(["print('here')"])
+    notebooks.execute("tiny", "quick", quick, tmp_path / "out", 1)
+    assert nbformat.read(folder / "tiny.ipynb", as_version=4).cells[-1].outputs[0].text.strip() == "here"
+
+
 def test_notebooks_that_run_at_the_same_time_keep_out_of_each_others_way(tiny, quick, tmp_path, monkeypatch):
     meet = tmp_path / "meet"
     meet.mkdir()

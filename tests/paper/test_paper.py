@@ -1,3 +1,4 @@
+import importlib
 import json
 import math
 
@@ -236,6 +237,16 @@ def test_what_cannot_be_tested_is_recorded_with_its_reason(tiny, quick_values, t
     assert "not-testable" in repr(shown)
     # The picture of the earlier call is no part of the result any more.
     assert list((tmp_path / "output" / "figures").iterdir()) == []
+
+
+def test_after_a_reload_one_process_runs_the_new_code(tiny, quick_values):
+    def last_loss():
+        return Paper("tiny", parameters=quick_values).run("figure-1").column("loss")[0, -1]
+
+    assert last_loss() == 0.125
+    tiny.edit("experiments.py", "start * rate**rounds", "start * rate**rounds + 7.0")
+    importlib.reload(importlib.import_module("fedrepro.papers.tiny.experiments"))
+    assert last_loss() == 7.125
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from study_trials import always_dies, dies_once, environment, greedy, raises, re
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from fedrepro.errors import DataUnavailable, UserError
-from fedrepro.study import Study, executor, grid
+from fedrepro.study import Study, executor, grid, run_all
 from fedrepro.study.executor import InProcess, LocalProcesses, TrialFailed
 from fedrepro.study.planning import STORED, TO_RUN
 
@@ -362,3 +362,69 @@ def test_a_study_loads_none_of_the_heavy_libraries():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# --- several studies in one go -------------------------------------------------------------------------------------
+
+
+def test_studies_that_run_in_one_go_have_the_runs_that_they_have_alone(tmp_path, monkeypatch):
+    studies = {"a": Study("a", walk, STEPS, range(3)), "b": Study("b", walk, [{"step": 3.0}], [5])}
+    together = dict(run_all(studies, LocalProcesses(2)))
+    assert {name: [run.trace for run in runs] for name, runs in together.items()} == {
+        "a": [walk(seed=seed, step=step) for step in (1.0, 2.0) for seed in range(3)],
+        "b": [walk(seed=5, step=3.0)],
+    }
+    kept = stored_bytes(tmp_path)
+    monkeypatch.setenv("FEDREPRO_STORE", str(tmp_path / "alone" / "store"))
+    for study in studies.values():
+        study.run()
+    assert stored_bytes(tmp_path / "alone") == kept
+
+
+def test_first_seeds_come_first_and_each_study_is_told_when_it_is_complete(tmp_path):
+    log = str(tmp_path / "log")
+    studies = {
+        "long": Study("long", walk, grid({"step": [1.0, 2.0], "log": [log]}), [7, 8], warm={"step": 9.0}),
+        "short": Study("short", walk, [{"step": 3.0, "log": log}], [4]),
+    }
+    complete = []
+    for name, runs in run_all(studies, InProcess()):
+        complete.append((name, len(runs), len(lines(tmp_path / "log"))))
+    assert lines(tmp_path / "log") == ["1.0 7", "2.0 7", "3.0 4", "1.0 8", "2.0 8"]
+    assert complete == [("short", 1, 3), ("long", 4, 5)]
+    assert [name for name, _ in run_all(studies, InProcess())] == ["long", "short"]
+    assert len(lines(tmp_path / "log")) == 5
+
+
+def test_a_trial_of_two_studies_is_run_once(tmp_path):
+    log = str(tmp_path / "log")
+    studies = {name: Study(name, walk, [{"log": log}], seeds) for name, seeds in (("a", [0, 1]), ("b", [1, 2]))}
+    found = dict(run_all(studies, InProcess()))
+    assert sorted(lines(tmp_path / "log")) == ["1.0 0", "1.0 1", "1.0 2"]
+    assert [[run.seed for run in runs] for runs in found.values()] == [[0, 1], [1, 2]]
+
+
+def test_a_study_without_its_data_is_told_and_the_others_run(monkeypatch):
+    def unavailable(self):
+        if self.name == "b":
+            raise DataUnavailable("it is not there")
+        return {}
+
+    monkeypatch.setattr(Study, "identities", unavailable)
+    found = dict(run_all({name: Study(name, walk, [{}], [0]) for name in "abc"}, InProcess()))
+    assert str(found.pop("b")) == "it is not there"
+    assert [runs[0].trace for runs in found.values()] == [walk(seed=0)] * 2
+
+
+def test_what_fails_in_one_study_keeps_what_was_finished_of_the_others():
+    studies = {"fine": Study("fine", walk, [{}], [0]), "raises": Study("raises", raises, [{"kind": "value"}], range(5))}
+    told = run_all(studies, InProcess())
+    assert next(told)[0] == "fine"
+    with pytest.raises(TrialFailed, match="seed=2 failed with ValueError"):
+        list(told)
+    assert [planned.status for planned in studies["raises"].plan()] == [STORED, STORED, TO_RUN, TO_RUN, TO_RUN]
+
+
+def test_a_study_without_trials_says_nothing(tmp_path):
+    assert len(Study("empty", walk, [], range(3)).run()) == 0
+    assert lines(tmp_path / "progress") == []
