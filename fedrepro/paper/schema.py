@@ -231,7 +231,7 @@ def suggestion(given: str, valid: list[str]) -> str:
 def _first_mistake(problem: ValidationError) -> str:
     mistakes = problem.errors()
     place = ".".join(str(part) for part in mistakes[0]["loc"])
-    text = mistakes[0]["msg"].removeprefix("Value error, ")
+    text = mistakes[0]["msg"].removeprefix("Value error, ").rstrip(".")
     more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
     return f"{place}: {text}{more}" if place else f"{text}{more}"
 

@@ -72,7 +72,7 @@ def test_a_path_is_not_a_key(tiny, key):
 )
 def test_mistakes_in_the_toml_name_their_place(tiny, old, new, place):
     tiny.edit("paper.toml", old, new)
-    with pytest.raises(UserError, match=rf"papers/tiny/paper\.toml.*({place})"):
+    with pytest.raises(UserError, match=rf"papers/tiny/paper\.toml.*({place}).*(?<!\.)\.$"):
         declaration("tiny")
 
 
