@@ -163,6 +163,7 @@ class _Run:
 
     def _received(self, future) -> Iterator[Outcome]:
         from distributed import KilledWorker
+        from distributed import TimeoutError as TooLate
 
         batch = self._sent.pop(future.key)
         del self._futures[future.key]
@@ -176,7 +177,13 @@ class _Run:
                 return
             self._admit(self._client.nthreads())  # it has joined meanwhile, and this names it
             raise TrialFailed(f"The cluster could not run trials: {problem}; finished trials are kept.") from problem
-        result = future.result()
+        try:
+            result = future.result(timeout=_PATIENCE_SECONDS)
+        except TooLate:  # its worker went away with the result: Dask runs it again where there is another one
+            self._sent[future.key], self._futures[future.key] = batch, future
+            future.add_done_callback(self._ended.put)
+            self._look_around()
+            return
         self._seen_at = time.monotonic()
         if result is None:  # from a worker that has just joined, or was started anew under its old address
             self._admitted.clear()

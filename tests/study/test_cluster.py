@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+import distributed
 import letters_data
 import pytest
 from loopback import Loopback
@@ -208,6 +209,35 @@ def test_without_any_worker_left_one_sentence_says_so(start, tmp_path, monkeypat
     assert [planned.status for planned in study.plan()].count(STORED) > 0
     with pytest.raises(UserError, match=r"has no workers: start one with `dask worker tcp://127.*--nthreads 1`"):
         study.run(Cluster(made.address))
+
+
+class _LostResult:
+    """A batch that was done on a worker which has gone since: nobody can get its result."""
+
+    key, status = "batch", "finished"
+
+    def __init__(self):
+        self.callbacks = []
+
+    def result(self, timeout):
+        raise distributed.TimeoutError
+
+    def add_done_callback(self, callback):
+        self.callbacks.append(callback)
+
+
+def test_a_result_that_is_lost_with_its_worker_is_waited_for_while_there_is_another(monkeypatch):
+    future, workers = _LostResult(), {"tcp://other": 1}
+    client = type("Client", (), {"nthreads": lambda self: workers})()
+    run = cluster._Run(client, "tcp://host:1", [])
+    run._admitted = {"tcp://other"}
+    run._sent["batch"], run._futures["batch"] = ["its tasks"], future
+    assert list(run._received(future)) == []
+    assert run._sent == {"batch": ["its tasks"]} and run._futures == {"batch": future} and len(future.callbacks) == 1
+    workers.clear()
+    run._seen_at -= 60
+    with pytest.raises(UserError, match="has no workers any more"):
+        list(run._received(future))
 
 
 # --- who may take part
