@@ -270,7 +270,8 @@ def _reproduce_all(
     """Run the papers; returns the exit code of each.
 
     A quick paper spends half of its time compiling and drawing, in one process: as many papers as there are jobs run
-    at the same time and share the jobs. The trials of a full one, or a cluster's, are busy enough by themselves.
+    at the same time and share the jobs; the last one may use all of them, because the others end before it. The trials
+    of a full one, or a cluster's, are busy enough by themselves.
     """
     from rich.console import Console
 
@@ -281,10 +282,10 @@ def _reproduce_all(
     together = f", {at_once} at a time" if at_once > 1 else ""
     typer.echo(f"Running the {profile} profile of {', '.join(values)}{together}")
     with bars(Console(stderr=True)) as shown, ThreadPoolExecutor(at_once) as pool:
-        share = -(-jobs // at_once)
+        shares = [-(-jobs // at_once)] * (len(values) - 1) + [jobs]
         runs = [
             pool.submit(_reproduce_one, key, profile, values[key], output, share, cluster, usage, shown)
-            for key in values
+            for key, share in zip(values, shares, strict=True)
         ]
         try:
             return [run.result() for run in runs]

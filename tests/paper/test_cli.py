@@ -171,11 +171,11 @@ def test_quick_papers_run_at_the_same_time_and_share_the_jobs(call, tiny, monkey
     for key in ("other", "third"):
         (tiny.papers / key).mkdir()
         (tiny.papers / key / "paper.toml").write_text(text.replace('key = "tiny"', f'key = "{key}"'))
-    running, most, shares = [], [], set()
+    running, most, shares = [], [], {}
 
     def run(key, profile, values, output, share, *_):
         running.append(key)
-        shares.add(share)
+        shares[key] = share
         time.sleep(0.2)
         most.append(len(running))
         running.remove(key)
@@ -184,7 +184,7 @@ def test_quick_papers_run_at_the_same_time_and_share_the_jobs(call, tiny, monkey
     assert call("reproduce", "--profile", profile, "--jobs", jobs).exit_code == 0
     assert len(most) == 3
     assert max(most) == together
-    assert shares == {jobs // together}
+    assert shares == {"other": jobs // together, "third": jobs // together, "tiny": jobs}  # the last has all
 
 
 def test_an_interrupt_is_one_line(call, monkeypatch):
