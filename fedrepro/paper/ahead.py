@@ -32,11 +32,13 @@ class _Ahead:
 
     def _run(self) -> None:
         from fedrepro.study import run_all
+        from fedrepro.study.executor import end_workers
 
         # What goes wrong is shown where it belongs: the study is run again when the notebook asks for it.
         with contextlib.suppress(Exception), contextlib.closing(run_all(self._studies)) as found:
             for name, runs in found:
                 self._found[name].set_result(runs)
+            end_workers()
         for waiting in self._found.values():
             if not waiting.done():
                 waiting.set_result(None)

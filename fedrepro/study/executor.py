@@ -108,6 +108,14 @@ class LocalProcesses:
                     raise WorkerDied(list(dispatched.values()) or tasks) from None
 
 
+def end_workers() -> None:
+    """End the processes of `LocalProcesses`, if there are any, while they idle: at its end a process waits for them."""
+    if "joblib.externals.loky.reusable_executor" in sys.modules:
+        from joblib.externals.loky import get_reusable_executor
+
+        get_reusable_executor().shutdown(wait=True, kill_workers=True)
+
+
 def local_engine(jobs: int) -> Engine:
     """The engine for this machine."""
     return InProcess() if jobs == 1 else LocalProcesses(jobs)

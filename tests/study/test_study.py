@@ -119,6 +119,16 @@ def test_progress_goes_to_its_file_and_nowhere_else(tmp_path, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def test_idle_workers_can_be_ended_and_new_ones_start_when_they_are_needed():
+    first = Study("environment", environment, [{}], range(4)).run(LocalProcesses(2)).final("process")
+    executor.end_workers()
+    for process in set(first.astype(int)):
+        with pytest.raises(ProcessLookupError):
+            os.kill(process, 0)
+    again = Study("environment", environment, [{}], range(4, 8)).run(LocalProcesses(2)).final("process")
+    assert not set(first) & set(again)
+
+
 def test_a_worker_that_dies_once_costs_nothing(tmp_path):
     runs = Study("dies", dies_once, [{"marker": str(tmp_path / "marker")}], range(8)).run(LocalProcesses(2))
     assert (tmp_path / "marker").exists()
