@@ -35,7 +35,6 @@ from fedrepro.errors import UserError
 SOURCES = ("folder", "cache", "publisher", "carrier")
 _FAST_COMPILATION = {
     "0.10.2": ("--xla_backend_optimization_level=1", "--xla_cpu_use_fusion_emitters=false"),
-    "0.12.0.1": ("--xla_backend_optimization_level=1",),
 }
 _SCHEDULER = re.compile(r"(?:[a-z]+://)?(?:[\w.-]+|\[[0-9a-fA-F:.]+\]):\d{1,5}")
 
@@ -64,7 +63,7 @@ def compiling_fast() -> dict[str, str]:
 
     What it compiles gives the same bits (tested), but runs up to a half longer where networks are large.
     """
-    # XLA ends the process at an option that it does not know: only versions that were tried get one.
+    # XLA ends the process at an option that it does not know: only versions of jaxlib that were tried get one.
     options = _FAST_COMPILATION.get(metadata.version("jaxlib"), ())
     return {"XLA_FLAGS": " ".join([*options, os.environ.get("XLA_FLAGS", "")]).strip()} if options else {}
 
