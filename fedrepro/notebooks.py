@@ -39,6 +39,10 @@ _OFFLINE_PAGE = """
 class ThisInterpreter(AsyncKernelManager):
     """Starts the kernel with the interpreter that runs now, whatever kernel the user has registered as ``python3``."""
 
+    # Everything is written when a notebook is done. A kernel waits for its children, and the trackers of joblib's
+    # processes stay until it has gone: after half of these seconds it is told to, and jupyter would wait for 2.5.
+    shutdown_wait_time = 1.0
+
     told: ClassVar[Mapping[str, str]] = {}  # variables of this kernel alone: several run at the same time
     stopped: ClassVar[bool] = False
     running: ClassVar[set["ThisInterpreter"]] = set()

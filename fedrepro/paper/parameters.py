@@ -82,9 +82,14 @@ def check(key: str) -> None:
         )
 
 
+def experiments_name(key: str) -> str:
+    """The name of the module that declares a paper's studies."""
+    return f"fedrepro.papers.{key}.experiments"
+
+
 def experiments(key: str):
     """The module that declares a paper's studies."""
-    return import_module(f"fedrepro.papers.{key}.experiments")
+    return import_module(experiments_name(key))
 
 
 class CodeCell(NamedTuple):

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from contextlib import contextmanager
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,12 @@ import numpy as np
 
 import fedrepro
 from fedrepro.errors import DataUnavailable, UserError
-from fedrepro.paper.parameters import code_cells, experiments
+from fedrepro.paper.parameters import code_cells, experiments_name
 from fedrepro.paper.schema import declaration, folder
 
 _LIBRARIES = ("numpy", "numba", "scipy", "pandas", "scikit-learn", "matplotlib", "jax")
 # They record and draw what was measured and do not change it.
-_RECORDERS = ("fedrepro.paper", "fedrepro.plotting")
+_RECORDERS = ("paper", "plotting")
 
 
 def plain(value: Any, where: str, *, gaps: bool = False) -> Any:
@@ -144,19 +144,13 @@ def data_record(name: str) -> dict:
 def source_hash(key: str) -> str:
     """Hash of the source that a paper's results depend on: a reference made by other source is stale.
 
-    It covers the paper's studies with all that they import, the notebook's code with the functions that it imports,
-    and the content of ``paper.toml``. Comments and formatting do not count.
+    It covers the paper's studies with all that they import, the notebook's code with all that it imports (the paper's
+    claims and checks among it), and the content of ``paper.toml``. Comments and formatting do not count. Nothing is
+    imported for it.
     """
-    from fedrepro.study import Runs
-    from fedrepro.study.closure import source_closure
-
-    # `Runs` selects and averages what the notebook shows; the rest of a study only runs trials and keeps them.
-    parts = source_closure(experiments(key).studies) | source_closure(Runs)
     cells = [ast.parse(_without_magics(cell.source)) for cell in code_cells(key)]
-    for thing in _imported(cells):
-        parts |= source_closure(thing)
     content = {
-        "modules": parts,
+        "modules": sources(key, cells),
         "cells": [ast.dump(cell) for cell in cells],
         "paper": declaration(key).model_dump(mode="json"),
         "folder": folder(key).name,
@@ -164,27 +158,12 @@ def source_hash(key: str) -> str:
     return hashlib.sha256(to_json(content)).hexdigest()
 
 
-def _imported(cells: list[ast.Module]):
-    """The functions and classes that a notebook imports from this package; of a module, all of its own."""
-    for node in (node for cell in cells for node in ast.walk(cell)):
-        if not (isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "fedrepro"):
-            continue
-        for alias in node.names:
-            yield from _measuring(_resolve(node.module, alias.name))
+def sources(key: str, cells: list[ast.Module]) -> dict[str, str]:
+    """Hash per module that a paper's studies and the cells of its notebook depend on."""
+    from fedrepro.study.closure import code_closure
 
-
-def _resolve(module: str, name: str):
-    home = import_module(module)
-    return getattr(home, name) if hasattr(home, name) else import_module(f"{module}.{name}")
-
-
-def _measuring(thing):
-    if isinstance(thing, type(ast)):
-        if not thing.__name__.startswith(_RECORDERS):
-            own = [part for part in vars(thing).values() if getattr(part, "__module__", None) == thing.__name__]
-            yield from (part for part in own if callable(part) and part.__name__ in vars(thing))
-    elif callable(thing) and not thing.__module__.startswith(_RECORDERS):
-        yield thing
+    # `Runs` selects and averages what the notebook shows; the rest of a study only runs trials and keeps them.
+    return code_closure((experiments_name(key), "fedrepro.study.runs"), cells, neutral=_RECORDERS)
 
 
 def _without_magics(source: str) -> str:

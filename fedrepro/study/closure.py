@@ -59,11 +59,35 @@ def source_closure(trial: Callable, package: str = "fedrepro") -> dict[str, str]
     return closure.hashes()
 
 
+def code_closure(
+    modules: Iterable[str], code: list[ast.Module], neutral: Iterable[str] = (), package: str = "fedrepro"
+) -> dict[str, str]:
+    """Hash per module that whole modules, and pieces of code by their imports, depend on; the pieces are not included.
+
+    Parameters
+    ----------
+    modules
+        Their names; nothing is imported.
+    code
+        Parsed pieces, such as the cells of a notebook.
+    neutral
+        Modules and packages (without the name of ``package``) that are left out with all that only they import, besides
+        those that never change a result.
+    package
+        As in `source_closure`.
+    """
+    closure = _Closure(package, neutral)
+    for module in modules:
+        closure.follow(module)
+    closure.follow_imports_of(code)
+    return closure.hashes()
+
+
 class _Closure:
     """What has been reached so far."""
 
-    def __init__(self, package: str):
-        self._neutral = {f"{package}.{name}" for name in NEUTRAL}
+    def __init__(self, package: str, neutral: Iterable[str] = ()):
+        self._neutral = {f"{package}.{name}" for name in (*NEUTRAL, *neutral)}
         self._package = package
         self._sources: dict[str, _Source | None] = {}
         self._whole: dict[str, str] = {}
@@ -116,9 +140,18 @@ class _Closure:
         elif isinstance(getattr(code, "__module__", None), str):
             self.follow(code.__module__, (code.__name__,))
 
+    def follow_imports_of(self, code: list[ast.Module]) -> None:
+        """Take what pieces of code import from the package and the user's own files."""
+        self._follow_imports(_imports_within(code, "__main__", is_package=False), code)
+
+    def _is_neutral(self, module: str) -> bool:
+        """Whether the module, or a package that it belongs to, is left out."""
+        parts = module.split(".")
+        return any(".".join(parts[:depth]) in self._neutral for depth in range(1, len(parts) + 1))
+
     def _source(self, module: str) -> "_Source | None":
         if module not in self._sources:
-            self._sources[module] = None if module in self._neutral else self._read(module)
+            self._sources[module] = None if self._is_neutral(module) else self._read(module)
         return self._sources[module]
 
     def _read(self, module: str) -> "_Source | None":
@@ -146,7 +179,7 @@ class _Closure:
             self.follow(home, attributes)
         elif self._source(submodule) is not None:
             self.follow(submodule, tuple(rest))
-        elif submodule not in self._neutral:
+        elif not self._is_neutral(submodule):
             self._take_whole(package)
 
     def _take_names(self, source: "_Source", name: str, attributes: tuple[str, ...] = ()) -> None:
@@ -305,7 +338,7 @@ def _file_of(module: str) -> Path | None:
         spec = next(filter(None, (finder.find_spec(name, search) for finder in sys.meta_path)), None)
         if spec is None:
             return None
-        search = spec.submodule_search_locations
+        search = getattr(sys.modules.get(name), "__path__", spec.submodule_search_locations)
     return Path(spec.origin) if spec.origin and spec.origin.endswith(".py") else None
 
 

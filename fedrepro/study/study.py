@@ -22,6 +22,7 @@ from fedrepro.study.store import Damaged, Store, canonical_json, key_of, library
 from fedrepro.trace import Trace
 
 _SCALARS = (str, int, float, bool, type(None))
+_STUDIES_AHEAD = 2  # of which the first seeds are run before the other seeds of a study
 
 
 def grid(values: Mapping[str, Iterable]) -> list[dict]:
@@ -145,8 +146,9 @@ class Study:
 def run_all(studies: Mapping[str, Study], engine: Engine | None = None) -> Iterator[tuple[str, Runs | DataUnavailable]]:
     """Run what is not stored yet of several studies, all in one go: no process idles while one study ends.
 
-    The first seed of everything is run before the second of anything. So processes that start together mostly compile
-    different programs, which the others then find in the cache, and no throw-away trial is run.
+    Studies are run in their order, but the first seeds of a study, and of the next one, come before its other seeds. So
+    processes that start together mostly compile different programs, which the others then find in the cache, and no
+    throw-away trial is run.
 
     Parameters
     ----------
@@ -231,7 +233,7 @@ class _Work:
 
 
 def _completed(works: Iterable[_Work], engine: Engine) -> Iterator[_Work]:
-    """Run and keep what is pending, the first seeds first; yield each work when it is complete."""
+    """Run and keep what is pending, first seeds somewhat earlier; yield each work when it is complete."""
     pending = {}
     for work in works:
         if work.is_complete:
@@ -242,8 +244,13 @@ def _completed(works: Iterable[_Work], engine: Engine) -> Iterator[_Work]:
         return
     for work in pending:
         work.begin()
-    tasks = sorted((one for tasks in pending.values() for one in tasks), key=lambda one: one[0] > 0)
-    with contextlib.closing(finished(engine, [task for _, task in tasks])) as results:
+    turns = [
+        (study + _STUDIES_AHEAD * (seed > 0), task)
+        for study, tasks in enumerate(pending.values())
+        for seed, task in tasks
+    ]
+    tasks = [task for _, task in sorted(turns, key=lambda turn: turn[0])]
+    with contextlib.closing(finished(engine, tasks)) as results:
         try:
             for task, trace in results:
                 for work in pending:  # a trial may belong to several studies

@@ -1,6 +1,9 @@
+import ast
 import importlib
 import json
 import math
+import subprocess
+import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,6 +13,7 @@ import pytest
 from fedrepro import DataUnavailable, Paper, UserError, claims, plotting
 from fedrepro.data import Found
 from fedrepro.paper import check, declaration, keys, parameters_cell, resolve, results
+from fedrepro.paper.parameters import code_cells
 
 
 def draw(heights=(1.0, 0.5, 0.25, 0.125)):
@@ -341,15 +345,35 @@ def test_the_source_hash_covers_what_the_notebook_imports(tiny):
     assert results.source_hash("tiny") != with_claims
 
 
-def test_the_source_hash_covers_the_averages_of_runs_but_not_what_runs_the_trials(tiny, monkeypatch):
-    from fedrepro.paper.parameters import experiments
-    from fedrepro.study.closure import source_closure
-    from fedrepro.trace import Trace
+def test_the_source_hash_covers_the_papers_own_modules_and_what_they_import(tiny):
+    (tiny.folder / "judge.py").write_text(
+        "from fedrepro.papers.tiny.level import LEVEL\ndef first():\n    return LEVEL\ndef last():\n    return 1\n"
+    )
+    (tiny.folder / "level.py").write_text("LEVEL = 1\n")
+    tiny.edit("tiny.ipynb", "import pandas as pd", "import pandas as pd\\nfrom fedrepro.papers.tiny import judge")
+    hashes = [results.source_hash("tiny")]
+    tiny.edit("judge.py", "return LEVEL", "return -LEVEL")
+    hashes.append(results.source_hash("tiny"))
+    tiny.edit("level.py", "LEVEL = 1", "LEVEL = 22")
+    hashes.append(results.source_hash("tiny"))
+    assert len(set(hashes)) == 3
 
-    assert not [name for name in source_closure(experiments("tiny").studies) if name.startswith("fedrepro.study.")]
-    before = results.source_hash("tiny")
-    monkeypatch.setattr("fedrepro.study.Runs", Trace)
-    assert results.source_hash("tiny") != before
+
+def test_the_source_hash_covers_the_averages_of_runs_but_not_what_runs_trials_and_draws(tiny):
+    cells = [ast.parse(cell.source) for cell in code_cells("tiny")]
+    covered = results.sources("tiny", cells)
+    assert {"fedrepro.study.runs", "fedrepro.claims", "fedrepro.papers.tiny.experiments"} <= set(covered)
+    recording = ("fedrepro.study.", "fedrepro.paper.", "fedrepro.plotting")
+    assert [name for name in covered if name.startswith(recording)] == ["fedrepro.study.runs"]
+
+
+def test_the_source_hash_imports_nothing_heavy():
+    program = (
+        "import sys; from fedrepro.paper.results import source_hash; source_hash('omni_fedge');"
+        "print(sorted({'numba', 'jax', 'pandas', 'matplotlib', 'fedrepro.algorithms'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 # --- writing

@@ -406,6 +406,17 @@ def test_first_seeds_come_first_and_each_study_is_told_when_it_is_complete(tmp_p
     assert len(lines(tmp_path / "log")) == 5
 
 
+def test_studies_are_complete_one_after_the_other_with_first_seeds_of_the_next_ones_before(tmp_path):
+    log = str(tmp_path / "log")
+    steps = (1.0, 2.0, 3.0, 4.0)
+    studies = {step: Study(f"step {step}", walk, [{"step": step, "log": log}], range(3)) for step in steps}
+    complete = [(step, len(lines(tmp_path / "log"))) for step, _ in run_all(studies, InProcess())]
+    order = [line.split() for line in lines(tmp_path / "log")]
+    assert [step for step, seed in order if seed == "0"] == ["1.0", "2.0", "3.0", "4.0"]
+    assert order[:4] == [["1.0", "0"], ["2.0", "0"], ["1.0", "1"], ["1.0", "2"]]
+    assert complete == [(1.0, 4), (2.0, 7), (3.0, 10), (4.0, 12)]
+
+
 def test_a_trial_of_two_studies_is_run_once(tmp_path):
     log = str(tmp_path / "log")
     studies = {name: Study(name, walk, [{"log": log}], seeds) for name, seeds in (("a", [0, 1]), ("b", [1, 2]))}
