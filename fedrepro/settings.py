@@ -34,7 +34,11 @@ from fedrepro.errors import UserError
 
 SOURCES = ("folder", "cache", "publisher", "carrier")
 _FAST_COMPILATION = {
-    "0.10.2": ("--xla_backend_optimization_level=1", "--xla_cpu_use_fusion_emitters=false"),
+    "0.10.2": (
+        "--xla_backend_optimization_level=1",
+        "--xla_cpu_use_fusion_emitters=false",
+        "--xla_cpu_parallel_codegen_split_count=1",
+    ),
 }
 _SCHEDULER = re.compile(r"(?:[a-z]+://)?(?:[\w.-]+|\[[0-9a-fA-F:.]+\]):\d{1,5}")
 

@@ -76,7 +76,8 @@ def test_options_of_the_compiler_go_only_to_versions_that_know_them(monkeypatch)
     monkeypatch.setenv("XLA_FLAGS", "--of_the_user")
     monkeypatch.setattr(settings.metadata, "version", lambda name: "0.10.2")
     assert settings.compiling_fast() == {
-        "XLA_FLAGS": "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false --of_the_user"
+        "XLA_FLAGS": "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false "
+        "--xla_cpu_parallel_codegen_split_count=1 --of_the_user"
     }
     monkeypatch.setattr(settings.metadata, "version", lambda name: "99.0")
     assert settings.compiling_fast() == {}

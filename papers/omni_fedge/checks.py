@@ -3,7 +3,10 @@
 import numpy as np
 
 from fedrepro.algorithms.omni_fedge import bound_terms, weights_of
+from fedrepro.papers.omni_fedge.claims import shares_of
 from fedrepro.streams import stream
+
+FIVE_LOSSES = (0.05, 0.3, 0.5, 0.8, 1.5)  # on which the problems for the weights are compared
 
 
 def random_bounds(count: int, nodes: int = 5) -> tuple[np.ndarray, np.ndarray]:
@@ -65,12 +68,5 @@ def mass_above(largest: float, losses: np.ndarray) -> float:
 
 def two_problems() -> dict[str, dict[str, float]]:
     """The largest and the least share that the weight problems give to the same losses."""
-    losses = np.array([[0.05, 0.3, 0.5, 0.8, 1.5]])
-    found = {}
-    for name in ("inverse", "inverse-sum", "root-sum"):
-        weights = weights_of(losses, name)[0]
-        found[name] = {
-            "least share": float(weights.min() / weights.sum()),
-            "largest": float(weights.max() / weights.sum()),
-        }
-    return found
+    found = {name: shares_of([FIVE_LOSSES], name)[0] for name in ("inverse", "inverse-sum", "root-sum")}
+    return {name: {"least share": float(one.min()), "largest": float(one.max())} for name, one in found.items()}

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from fedrepro.algorithms.omni_fedge import weights_of
 from fedrepro.claims import Verdict, combine, judge_bound, judge_equal, judge_less
 
 
@@ -82,6 +83,21 @@ def mean_shares(rounds: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """The mean of shares over all rounds, from means over the rounds between evaluations; the first row has none."""
     lengths = np.diff(rounds)
     return np.einsum("t,tij->ij", lengths / lengths.sum(), shares[1:])
+
+
+def shares_of(losses: np.ndarray, weights: str, rows: str = "network") -> np.ndarray:
+    """The shares ω_ij / Σ_j ω_ij that belong to losses of networks (rows) on the data of nodes (columns).
+
+    ``weights`` and ``rows`` as in `fedrepro.algorithms.omni_fedge`.
+    """
+    losses = np.asarray(losses)
+    found = weights_of(losses if rows == "network" else losses.T, weights)
+    return found / found.sum(axis=1, keepdims=True)
+
+
+def own_share(shares: np.ndarray) -> float:
+    """N·share of a node's own data, in the mean over the nodes: 1 where no node favours its own."""
+    return float(len(shares) * np.diag(shares).mean())
 
 
 def deviation_from_equal(shares: np.ndarray) -> float:

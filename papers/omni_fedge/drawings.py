@@ -16,6 +16,7 @@ LOOKS = {
 }
 RELEASED = {"omni_fedge": experiments.ALGORITHM_1, "fedsgd": experiments.FEDSGD, "local": experiments.LOCAL}
 _INK = "#222222"
+_TWICE = 2.0  # N·share at which the colours of the heat maps end, as far above 1 as 0 is below
 
 
 def panel(rounds: np.ndarray, curves: Mapping[str, Mapping[str, np.ndarray]], local: Mapping[str, np.ndarray],
@@ -57,7 +58,7 @@ def _explained(ax, label: str) -> None:
 
 
 def heat_maps(maps: Mapping[str, Sequence[tuple[str, np.ndarray]]]):
-    """N·share of node j (column) at node i (row): a row of maps for each case, with the rounds as titles."""
+    """N·share of node j (column) at node i (row): a row of maps for each case; white where all nodes count alike."""
     import matplotlib.pyplot as plt
 
     columns = len(next(iter(maps.values())))
@@ -65,15 +66,15 @@ def heat_maps(maps: Mapping[str, Sequence[tuple[str, np.ndarray]]]):
     fig, axes = plt.subplots(len(maps), columns, figsize=size, layout="constrained", sharex=True, sharey=True)
     fig.get_layout_engine().set(h_pad=0.12)
     nodes = len(next(iter(maps.values()))[0][1])
-    reach = max(nodes * shares.max() for row in maps.values() for _, shares in row)
+    reaches_out = max(nodes * shares.max() for row in maps.values() for _, shares in row) > _TWICE
     image = None
     for axes_of_row, (case, row) in zip(np.atleast_2d(axes), maps.items(), strict=True):
         for ax, (title, shares) in zip(axes_of_row, row, strict=True):
-            image = ax.imshow(nodes * shares, vmin=0, vmax=reach, cmap="cividis")
+            image = ax.imshow(nodes * shares, vmin=0, vmax=_TWICE, cmap="PuOr_r")
             for i in range(nodes):
                 for j in range(nodes):
                     value = nodes * shares[i, j]
-                    ink = "white" if value < 0.5 * reach else "black"
+                    ink = "white" if abs(value - 1) > 0.75 else "black"
                     # inside the map, so that the layout need not ask how large it is
                     ax.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=8, color=ink, in_layout=False)
             ax.set_title(title, fontsize=10)
@@ -83,7 +84,8 @@ def heat_maps(maps: Mapping[str, Sequence[tuple[str, np.ndarray]]]):
         axes_of_row[0].set_ylabel(f"{case}\nnode i")
     for ax in np.atleast_2d(axes)[-1]:
         ax.set_xlabel("node j")
-    fig.colorbar(image, ax=axes, label="N · share of node j at node i", shrink=0.8)
+    extend = "max" if reaches_out else "neither"
+    fig.colorbar(image, ax=axes, label="N · share of node j at node i", shrink=0.8, extend=extend)
     return fig
 
 

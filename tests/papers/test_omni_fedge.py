@@ -32,7 +32,7 @@ def test_notebook_parameters_and_data_sets_agree_with_the_declaration():
 
 def test_every_id_of_the_paper_is_declared():
     declared = declaration("omni_fedge")
-    assert "samples-per-node" in declared.tables
+    assert set(declared.tables) == {"samples-per-node", "generalisation", "own-node", "communication", "bound"}
     figures = {f"figure-1-{panel}" for panel in PANELS} | {"weights", "rounds-to-accuracy", "split-layer"}
     assert set(declared.figures) == figures
     assert set(declared.claims) == {f"beats-{other}-{panel}" for other in ("fedsgd", "local") for panel in PANELS} | {
@@ -237,6 +237,19 @@ def test_shares_are_averaged_over_rounds():
     assert judge.deviation_from_equal(second) == pytest.approx(0.6)
     within, across = judge.within_and_across(np.arange(9).reshape(3, 3) / 9, (0, 0, 1))
     assert (within, across) == (pytest.approx((1 + 3) / 2 / 9), pytest.approx((2 + 5 + 6 + 7) / 4 / 9))
+
+
+def test_shares_belong_to_the_problem_and_to_the_rows_of_a_reading():
+    losses = np.array([[0.1, 0.4, 0.8], [1.0, 0.5, 0.25], [0.3, 0.3, 0.6]])  # networks × data
+    by_network = judge.shares_of(losses, "inverse")
+    np.testing.assert_allclose(by_network[0], np.array([8, 2, 1]) / 11)
+    np.testing.assert_allclose(judge.shares_of(losses, "inverse", "data")[0], np.array([30, 3, 10]) / 43)
+    for problem in ("inverse", "inverse-sum", "root-sum"):
+        shares = judge.shares_of(losses, problem)
+        np.testing.assert_allclose(shares.sum(axis=1), 1)
+        assert np.ptp(shares[0]) <= np.ptp(by_network[0])
+    assert judge.own_share(np.full((4, 4), 0.25)) == 1.0
+    assert judge.own_share(by_network) == pytest.approx(8 / 11 + 2 / 7 + 1 / 5)
 
 
 # --- checks --------------------------------------------------------------------------------------------------------
