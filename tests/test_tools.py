@@ -73,6 +73,14 @@ def test_a_failed_check_counts_and_the_others_still_run(monkeypatch, tmp_path):
     assert not store.parent.exists()
 
 
+def test_no_test_is_left_out_or_run_twice(tmp_path):
+    check = tool("check")
+    commands = {name: command for name, command, _ in check.steps(tmp_path)}
+    assert (check.ROOT / check.WHOLE_PAPERS).is_dir()
+    assert commands["tests of the papers"] == [*check.PYTEST, check.WHOLE_PAPERS]
+    assert commands["all other tests"] == [*check.PYTEST, f"--ignore={check.WHOLE_PAPERS}"]
+
+
 def test_checks_run_at_the_same_time_and_are_shown_in_their_order(monkeypatch, tmp_path, capsys):
     check = tool("check")
     meet = "import pathlib, sys, time\npathlib.Path(sys.argv[1]).touch()\n"

@@ -10,7 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
 KERNEL_COVERAGE = 98  # per cent of the statements in kernels/ that tests/kernels must run; measured: 99
-AT_ONCE = 2  # the notebooks and the kernels without the JIT are checked while the tests run
+AT_ONCE = 2  # steps that run beside each other: none of them keeps two cores busy
+WHOLE_PAPERS = "tests/papers"  # half of the time of all tests
 LOOK_AGAIN = 0.5  # seconds
 
 Step = tuple[str, list[str], dict[str, str]]  # what it is, its command, environment variables of its own
@@ -23,14 +24,15 @@ def style() -> list[Step]:
 
 
 def steps(scratch: Path) -> list[Step]:
-    """What takes minutes, in the order in which it is shown; the longest is the last, and starts first."""
+    """What takes minutes, in the order in which it is shown; the longest are the last, and start first."""
     notebooks = [sys.executable, "tools/check_notebooks.py", str(scratch / "notebooks")]
     coverage = ["--cov=fedrepro.kernels", "--cov-report=term-missing", f"--cov-fail-under={KERNEL_COVERAGE}"]
     without_jit = {"NUMBA_DISABLE_JIT": "1", "COVERAGE_FILE": str(scratch / "coverage")}
     return [
         ("kernels without the JIT, with coverage", [*PYTEST, "tests/kernels", *coverage], without_jit),
         ("notebooks", notebooks, {}),
-        ("tests", PYTEST, {}),
+        ("tests of the papers", [*PYTEST, WHOLE_PAPERS], {}),
+        ("all other tests", [*PYTEST, f"--ignore={WHOLE_PAPERS}"], {}),
     ]
 
 
