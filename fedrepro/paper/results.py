@@ -146,12 +146,14 @@ def source_hash(key: str) -> str:
 
     It covers the paper's studies with all that they import, the notebook's code with all that it imports (the paper's
     claims and checks among it), and the content of ``paper.toml``. Comments and formatting do not count. Nothing is
-    imported for it.
+    imported for it. It is the same in every version of Python.
     """
+    from fedrepro.study.closure import canonical
+
     cells = [ast.parse(_without_magics(cell.source)) for cell in code_cells(key)]
     content = {
         "modules": sources(key, cells),
-        "cells": [ast.dump(cell) for cell in cells],
+        "cells": canonical(cells),
         "paper": declaration(key).model_dump(mode="json"),
         "folder": folder(key).name,
     }

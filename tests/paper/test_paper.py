@@ -367,6 +367,12 @@ def test_the_source_hash_covers_the_averages_of_runs_but_not_what_runs_trials_an
     assert [name for name in covered if name.startswith(recording)] == ["fedrepro.study.runs"]
 
 
+def test_the_source_hash_does_not_hang_on_how_a_version_of_python_prints_code(tiny, monkeypatch):
+    before = results.source_hash("tiny")
+    monkeypatch.setattr(ast, "dump", lambda *_, **__: "as no version does")
+    assert results.source_hash("tiny") == before
+
+
 def test_the_source_hash_imports_nothing_heavy():
     program = (
         "import sys; from fedrepro.paper.results import source_hash; source_hash('omni_fedge');"
