@@ -78,7 +78,7 @@ def test_no_test_is_left_out_or_run_twice(tmp_path):
     commands = {name: command for name, command, _ in check.steps(tmp_path)}
     assert (check.ROOT / check.WHOLE_PAPERS).is_dir()
     assert commands["tests of the papers"] == [*check.PYTEST, check.WHOLE_PAPERS]
-    assert commands["all other tests"] == [*check.PYTEST, f"--ignore={check.WHOLE_PAPERS}"]
+    assert commands["all tests but those of the papers"] == [*check.PYTEST, f"--ignore={check.WHOLE_PAPERS}"]
 
 
 def test_checks_run_at_the_same_time_and_are_shown_in_their_order(monkeypatch, tmp_path, capsys):

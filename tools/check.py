@@ -24,15 +24,15 @@ def style() -> list[Step]:
 
 
 def steps(scratch: Path) -> list[Step]:
-    """What takes minutes, in the order in which it is shown; the longest are the last, and start first."""
+    """What takes minutes, in the order in which it starts and is shown, the longest first."""
     notebooks = [sys.executable, "tools/check_notebooks.py", str(scratch / "notebooks")]
     coverage = ["--cov=fedrepro.kernels", "--cov-report=term-missing", f"--cov-fail-under={KERNEL_COVERAGE}"]
     without_jit = {"NUMBA_DISABLE_JIT": "1", "COVERAGE_FILE": str(scratch / "coverage")}
     return [
-        ("kernels without the JIT, with coverage", [*PYTEST, "tests/kernels", *coverage], without_jit),
-        ("notebooks", notebooks, {}),
+        ("all tests but those of the papers", [*PYTEST, f"--ignore={WHOLE_PAPERS}"], {}),
         ("tests of the papers", [*PYTEST, WHOLE_PAPERS], {}),
-        ("all other tests", [*PYTEST, f"--ignore={WHOLE_PAPERS}"], {}),
+        ("notebooks", notebooks, {}),
+        ("kernels without the JIT, with coverage", [*PYTEST, "tests/kernels", *coverage], without_jit),
     ]
 
 
@@ -48,9 +48,9 @@ def main() -> int:
             codes.append(subprocess.run(command, cwd=ROOT, env=environment | variables).returncode)
         started = [
             (name, scratch / f"{at}.log", pool.submit(_run, command, environment | variables, scratch / f"{at}.log"))
-            for at, (name, command, variables) in reversed(list(enumerate(steps(scratch))))
+            for at, (name, command, variables) in enumerate(steps(scratch))
         ]
-        for name, log, run in reversed(started):
+        for name, log, run in started:
             _announce(name, codes)
             codes.append(_show(log, run))
     return next((code for code in codes if code), 0)
