@@ -22,6 +22,8 @@ _PIXELS_PER_INCH_ON_SCREEN = 100
 class Paper:
     """What a notebook produces of one paper.
 
+    The process keeps to one BLAS thread from here on: more of them would change last bits with the number of cores.
+
     Parameters
     ----------
     key
@@ -43,7 +45,10 @@ class Paper:
     """
 
     def __init__(self, key: str, parameters: Mapping[str, Any]):
+        from fedrepro.study.executor import keep_to_one_thread
+
         self._started = time.monotonic()
+        keep_to_one_thread()
         self._declared = declaration(key)
         self.key = key
         self.profile = check_profile(parameters.get("profile"))

@@ -6,6 +6,7 @@ engine for a cluster has a file of its own, :mod:`fedrepro.study.cluster`.
 """
 
 import contextlib
+import os
 import pickle
 import sys
 import traceback
@@ -201,6 +202,14 @@ def portable(trial: Callable) -> bytes:
 def unpacked(payload: bytes) -> Callable:
     """The trial again; the same function for all trials in a process, so that what it caches lives on."""
     return pickle.loads(payload)  # made by the process that runs the study; never read from a file
+
+
+def keep_to_one_thread() -> None:
+    """One BLAS thread from now on: what a notebook computes itself has the bits of a trial, whatever the machine."""
+    from threadpoolctl import threadpool_limits
+
+    os.environ.update(dict.fromkeys(_THREAD_LIMITS, "1"))  # for libraries that are loaded later
+    threadpool_limits(1)
 
 
 @contextlib.contextmanager

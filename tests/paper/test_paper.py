@@ -2,6 +2,7 @@ import ast
 import importlib
 import json
 import math
+import os
 import subprocess
 import sys
 
@@ -317,6 +318,24 @@ def test_without_an_output_folder_results_go_to_a_temporary_one(tiny, quick_valu
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     produce_everything(quick_values).close()
     assert len(list(tmp_path.glob("fedrepro-tiny-*/results.json"))) == 1
+
+
+THREADS = """
+import numpy
+from threadpoolctl import threadpool_info
+from fedrepro import Paper
+from fedrepro.paper import declaration, resolve
+Paper("fedboost", {"profile": "quick", **resolve(declaration("fedboost"), "quick", {})})
+import scipy.linalg
+print(sorted({(one["prefix"], one["num_threads"]) for one in threadpool_info() if one["user_api"] == "blas"}))
+"""
+
+
+def test_what_a_notebook_computes_itself_has_one_thread_whenever_a_library_is_loaded():
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    done = subprocess.run([sys.executable, "-c", THREADS], env=environment, capture_output=True, text=True, check=True)
+    counts = ast.literal_eval(done.stdout)
+    assert counts and {count for _, count in counts} == {1}
 
 
 # --- the hash of the source
