@@ -14,6 +14,11 @@ FEDREPRO := $(BIN)/fedrepro
 jobs := $(if $(JOBS),--jobs $(JOBS))
 pip  := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
+# Only the registry counts: a folder of wheels or a second index on this machine is not everybody's. The extras stay in
+# the pins: of `coverage[toml]`, pinned as `coverage`, pip takes the newest release and then refuses it for its hash.
+pin := env -u UV_FIND_LINKS -u UV_EXTRA_INDEX_URL -u UV_INDEX $(BIN)/uv pip compile --quiet --universal \
+	--generate-hashes --no-header --no-annotate --no-strip-extras --python-version 3.11 $(LOCK) --output-file .venv/new.lock
+
 export JUPYTER_PREFER_ENV_PATH := 1
 
 .PHONY: help reproduce full report test lab notebooks bench lock clean
@@ -47,15 +52,11 @@ bench: $(READY) .venv-bench/.ready ## measure the kernels against their plain co
 lock: $(READY) ## pin the dependencies of pyproject.toml again and write environment.yml (LOCK=--upgrade: newest versions)
 	@echo "Writing requirements.lock and environment.yml ..."
 	@cp requirements.lock .venv/new.lock
-	@# Only the registry counts: a folder of wheels or a second index on this machine is not everybody's.
-	@env -u UV_FIND_LINKS -u UV_EXTRA_INDEX_URL -u UV_INDEX $(BIN)/uv pip compile --quiet --universal --generate-hashes \
-		--no-header --no-annotate --extra test --python-version 3.11 $(LOCK) pyproject.toml --output-file .venv/new.lock
+	@$(pin) --extra test pyproject.toml
 	@# A lock that did not change keeps its time, and .venv with it.
 	@cmp -s .venv/new.lock requirements.lock || cp .venv/new.lock requirements.lock
 	@cp requirements-bench.lock .venv/new.lock
-	@$(BIN)/python tools/extra.py bench | env -u UV_FIND_LINKS -u UV_EXTRA_INDEX_URL -u UV_INDEX $(BIN)/uv pip compile \
-		--quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11 $(LOCK) - \
-		--output-file .venv/new.lock
+	@$(BIN)/python tools/extra.py bench | $(pin) -
 	@cmp -s .venv/new.lock requirements-bench.lock || cp .venv/new.lock requirements-bench.lock
 	@$(BIN)/python tools/environment.py
 

@@ -21,7 +21,11 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 SHIPPED = {"fedrepro": "fedrepro", "kernels": "fedrepro/kernels", "papers": "fedrepro/papers"}
 STARTED = {"jupyterlab"}  # a dependency that is a program to us: `make lab`
-PIN = re.compile(r"^([a-z0-9.-]+)==([^ ]+)(?: ; [^\\]+)? \\\n(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", re.M)
+PIN = re.compile(
+    r"^(?P<name>[a-z0-9.-]+)(?:\[(?P<extras>[a-z0-9,-]+)\])?==(?P<version>[^ ]+)(?: ; [^\\]+)? \\\n"
+    r"(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+",
+    re.M,
+)
 
 
 def tracked_files() -> list[Path]:
@@ -76,9 +80,9 @@ def test_the_wheel_holds_the_tracked_files_and_nothing_else(wheel):
 
 def test_in_an_empty_environment_the_wheel_lists_the_papers(wheel, tmp_path):
     # The other dependencies stay out: a list of papers that loaded numba or pandas would fail here.
-    light = closure("numpy", "pydantic", "typer")
+    light = closure("numpy", "platformdirs", "pydantic", "typer")
     requirements = tmp_path / "light.txt"
-    requirements.write_text("".join(pin[0] for pin in pins() if pin[1] in light))
+    requirements.write_text("".join(pin[0] for pin in pins() if pin["name"] in light))
     run([sys.executable, "-m", "venv", tmp_path / "env"], cwd=tmp_path)
     pip = [tmp_path / "env/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     run([*pip, "--require-hashes", "--requirement", requirements], cwd=tmp_path)
@@ -127,9 +131,29 @@ LOCKED += [(text, "requirements-bench.lock") for text in PROJECT["optional-depen
 @pytest.mark.parametrize(("text", "lock"), LOCKED)
 def test_the_lock_pins_every_dependency_within_its_limits(text, lock):
     wanted = Requirement(text)
-    versions = [pin[2] for pin in pins(lock) if pin[1] == wanted.name]
+    versions = [pin["version"] for pin in pins(lock) if pin["name"] == wanted.name]
     assert versions
     assert all(wanted.specifier.contains(version) for version in versions)
+
+
+def test_the_lock_pins_what_is_needed_with_extras_with_these_extras():
+    # Of a package with extras that is pinned without them, pip looks at the newest release, and refuses it for its
+    # hash: the lock would work until the day of that package's next release.
+    installed = {canonicalize_name(one.name): one.version for one in metadata.distributions()}
+    extras = {
+        pin["name"]: set((pin["extras"] or "").split(","))
+        for pin in pins()
+        if pin["version"] == installed.get(pin["name"])
+    }
+    with_extras = {
+        (canonicalize_name(wanted.name), extra)
+        for name in extras
+        for wanted in map(Requirement, metadata.requires(name) or [])
+        for extra in wanted.extras
+        if not wanted.marker or any(wanted.marker.evaluate({"extra": asked}) for asked in extras[name])
+    }
+    assert ("coverage", "toml") in with_extras
+    assert {(name, extra) for name, extra in with_extras if extra not in extras[name]} == set()
 
 
 def test_environment_yml_is_up_to_date():
