@@ -169,7 +169,13 @@ def results() -> dict:
         "claims": {"falls": claim},
         "errata": [],
         "choices": [],
-        "provenance": {"commit": "version 1", "versions": {}, "seconds": 1.0, "data": {}},
+        "provenance": {
+            "commit": "version 1",
+            "versions": {},
+            "seconds": 1.0,
+            "trials": {"number": 2, "seconds": 3.0},
+            "data": {},
+        },
     }
 
 
@@ -185,7 +191,11 @@ def with_another_verdict(content):
     content["claims"]["falls"]["verdict"] = "maybe"
 
 
-@pytest.mark.parametrize("spoil", [without_seeds, without_the_claim, with_another_verdict])
+def without_the_cost(content):
+    del content["provenance"]["trials"]
+
+
+@pytest.mark.parametrize("spoil", [without_seeds, without_the_claim, with_another_verdict, without_the_cost])
 def test_results_that_break_the_contract_are_refused(notebooks, monkeypatch, tmp_path, spoil):
     monkeypatch.setattr(
         notebooks, "declaration", lambda key: SimpleNamespace(figures={}, tables={}, claims={"falls": None})

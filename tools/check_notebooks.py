@@ -55,12 +55,20 @@ class Source(_Part):
     source: str | None
 
 
+class Trials(_Part):
+    """The trials behind results: how many, and their seconds one after the other."""
+
+    number: int
+    seconds: float
+
+
 class Provenance(_Part):
     """Where results came from."""
 
     commit: str
     versions: dict[str, str]
     seconds: float
+    trials: Trials
     data: dict[str, Source]
 
 

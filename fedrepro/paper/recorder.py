@@ -202,7 +202,7 @@ class Paper:
             "claims": self._claims,
             "errata": self._listed("errata"),
             "choices": self._listed("choices"),
-            "provenance": results.provenance(self.key, time.monotonic() - self._started),
+            "provenance": results.provenance(self.key, time.monotonic() - self._started, self._trials()),
         }
         results.write(self._folder / "results.json", results.to_json(content))
         self._remove_leftovers()
@@ -216,6 +216,10 @@ class Paper:
     @cached_property
     def _studies(self) -> dict:
         return experiments(self.key).studies(self.parameters)
+
+    def _trials(self) -> dict[str, float]:
+        """The seconds of every trial that was used, by its key: several studies may share one."""
+        return {key: seconds for study in self._used for key, seconds in self._studies[study].seconds().items()}
 
     def _exhibit(self, name: str) -> Exhibit:
         return _entry(self._declared.exhibits, name, "figure or table", self.key)

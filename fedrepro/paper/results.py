@@ -94,13 +94,24 @@ def explained(path: Path):
         raise
 
 
-def provenance(key: str, seconds: float) -> dict:
-    """Where results came from: the only part of ``results.json`` that may differ between two equal runs."""
+def provenance(key: str, seconds: float, trials: Mapping[str, float]) -> dict:
+    """Where results came from: the only part of ``results.json`` that may differ between two equal runs.
+
+    Parameters
+    ----------
+    key
+        The paper's key.
+    seconds
+        How long the notebook took, be it with trials that were stored before or without.
+    trials
+        How long each of its trials took when it was run.
+    """
     return {
         "commit": commit(),
         "source": source_hash(key),
         "versions": versions(),
         "seconds": round(seconds, 1),
+        "trials": {"number": len(trials), "seconds": round(sum(trials.values()), 1)},
         "data": {name: data_record(name) for name in declaration(key).data},
     }
 

@@ -1,6 +1,6 @@
 """Writes the page with jinja2: one file that needs nothing from the network."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -34,7 +34,13 @@ def build(output_dir: Path, source: Callable[[str], str] = source_hash) -> Path:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"rounded": rounded, "in_words": in_words, "seeds": seeds_in_words, "commit": short_commit}
+    environment.filters |= {
+        "rounded": rounded,
+        "in_words": in_words,
+        "seeds": seeds_in_words,
+        "commit": short_commit,
+        "cost": cost,
+    }
     page = environment.get_template("index.html").render(papers=papers, badges=BADGES, totals=totals(papers))
     target = output_dir / "index.html"
     write(target, page.encode())
@@ -74,7 +80,29 @@ def seeds_in_words(seeds: list[int]) -> str:
     """How many seeds something was made from."""
     if not seeds:
         return "no random draws"
-    return "1 seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
+    return counted(len(seeds), "seed")
+
+
+def cost(provenance: Mapping) -> str:
+    """How long the notebook took, and its trials, which may have been stored before."""
+    trials = provenance.get("trials", {"number": 0})  # what was made earlier does not tell
+    notebook = f"{duration(provenance['seconds'])} for the notebook"
+    if not trials["number"]:
+        return notebook
+    return f"{notebook}, {duration(trials['seconds'])} of computing in {counted(trials['number'], 'trial')}"
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things."""
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+
+
+def duration(seconds: float) -> str:
+    """Seconds as somebody would say them."""
+    if seconds < 100:
+        return f"{rounded(seconds)} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def short_commit(commit: str) -> str:

@@ -9,6 +9,7 @@ import contextlib
 import os
 import pickle
 import sys
+import time
 import traceback
 import warnings
 from collections import Counter
@@ -49,6 +50,7 @@ class Outcome(NamedTuple):
 
     key: str
     trace: bytes = b""
+    seconds: float = 0.0  # how long the trial took
     error: str = ""
     user_error: type[UserError] | None = None
     details: str = ""
@@ -126,11 +128,11 @@ def warm_up(task: Task, overrides: Mapping) -> None:
     """Run one throw-away trial here, so that workers find compiled kernels instead of each compiling them."""
     task = task._replace(settings={**task.settings, **overrides})
     (outcome,) = InProcess().outcomes([task])
-    _trace_of(outcome, task)
+    _require_trace(outcome, task)
 
 
-def finished(engine: Engine, tasks: Iterable[Task]) -> Iterator[tuple[Task, bytes]]:
-    """Yield every task with its trace's bytes, in the order of completion.
+def finished(engine: Engine, tasks: Iterable[Task]) -> Iterator[Outcome]:
+    """Yield what became of every task, in the order of completion; raise where that is not a trace.
 
     When a worker dies, the trials that were under way are run again one by one, so that the one to blame is known
     (and one that only lacked memory beside another succeeds), each at most twice; the rest goes on after them.
@@ -145,8 +147,8 @@ def finished(engine: Engine, tasks: Iterable[Task]) -> Iterator[tuple[Task, byte
             # Closed at once when a trial fails: a traceback that somebody keeps would let the workers go on.
             with contextlib.closing(engine.outcomes(batch)) as outcomes:
                 for outcome in outcomes:
-                    task = missing.pop(outcome.key)
-                    yield task, _trace_of(outcome, task)
+                    _require_trace(outcome, missing.pop(outcome.key))
+                    yield outcome
         except WorkerDied as death:
             suspects = suspects or [task for task in death.suspects if task.key in missing] or list(missing.values())
             if retries[suspects[0].key] == MAX_RETRIES:
@@ -157,17 +159,17 @@ def finished(engine: Engine, tasks: Iterable[Task]) -> Iterator[tuple[Task, byte
         suspects = [task for task in suspects if task.key in missing]
 
 
-def _trace_of(outcome: Outcome, task: Task) -> bytes:
+def _require_trace(outcome: Outcome, task: Task) -> None:
     if outcome.user_error is not None:
         raise outcome.user_error(outcome.error)
     if outcome.error:
         raise TrialFailed(
             f"The trial with {task} failed with {outcome.error}; finished trials are kept.\n\n{outcome.details}"
         )
-    return outcome.trace
 
 
 def _attempt(task: Task) -> Outcome:
+    start = time.perf_counter()
     try:
         variants = {name: identity.rpartition(":")[0] for name, identity in task.data.items()}
         data = {"data": variants} if task.takes_data else {}
@@ -175,7 +177,7 @@ def _attempt(task: Task) -> Outcome:
             trace = unpacked(task.payload)(seed=task.seed, **task.settings, **data)
         if not isinstance(trace, Trace):
             raise TypeError(f"a trial returns a Trace, not {type(trace).__name__}")
-        return Outcome(task.key, trace.to_bytes())
+        return Outcome(task.key, trace.to_bytes(), time.perf_counter() - start)
     except UserError as error:
         return Outcome(task.key, error=str(error), user_error=type(error))
     except Exception as error:  # whatever a trial raises is told to the process that runs the study

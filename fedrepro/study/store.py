@@ -1,7 +1,8 @@
 """Finished trials on disk: one file each, written whole or not at all.
 
-A file is four parts: a line that names the format, a line with the SHA-256 of everything after it, a line with the
-components of the key as JSON, and the bytes of the trace. Only the process that runs the study writes here.
+A file is five parts: a line that names the format, a line with the SHA-256 of everything after it, a line with the
+components of the key as JSON, a line with the seconds that the trial took, and the bytes of the trace. Only the process
+that runs the study writes here.
 """
 
 import contextlib
@@ -20,7 +21,8 @@ from pathlib import Path
 from fedrepro.errors import UserError
 
 LIBRARIES = ("numpy", "numba", "jax", "scikit-learn")
-_FORMAT = b"fedrepro-trial-1\n"
+_ANY_FORMAT = b"fedrepro-trial-"
+_FORMAT = _ANY_FORMAT + b"2\n"
 _SUFFIX = ".trial"
 _STALE_SECONDS = 3600  # a temporary file this old belongs to a run that was killed
 _SECONDS_UNSETTLED = 1.0  # what a power failure may cost
@@ -90,16 +92,18 @@ class Store:
             except (FileNotFoundError, NotADirectoryError):
                 return None
         form, _, rest = content.partition(b"\n")
+        if form.startswith(_ANY_FORMAT) and form + b"\n" != _FORMAT:
+            return None  # of another version of this package
         checksum, _, body = rest.partition(b"\n")
-        header, _, trace = body.partition(b"\n")
+        header, _, rest = body.partition(b"\n")
         intact = form + b"\n" == _FORMAT and checksum.decode("ascii", "replace") == hashlib.sha256(body).hexdigest()
         if not intact or hashlib.sha256(header).hexdigest() != key:
             raise Damaged(str(self.path(key)))
-        return trace
+        return rest.partition(b"\n")[2]
 
-    def write(self, key: str, components: Mapping, trace: bytes) -> None:
+    def write(self, key: str, components: Mapping, trace: bytes, seconds: float) -> None:
         """Store a trial: after a crash at any moment the file is there whole, or not at all."""
-        body = canonical_json(components).encode() + b"\n" + trace
+        body = f"{canonical_json(components)}\n{seconds:.3g}\n".encode() + trace
         content = _FORMAT + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
         temporary = self._folder / f"{key}.{os.getpid()}.tmp"
         with self._explained():
@@ -128,10 +132,15 @@ class Store:
     def records(self) -> Iterator[dict]:
         """The key components of everything stored for this trial function; the traces are not read."""
         for path in sorted(self._folder.glob("*" + _SUFFIX)):
-            with open(path, "rb") as file:
-                form, _, header = file.readline(), file.readline(), file.readline()
-            if form == _FORMAT and hashlib.sha256(header.rstrip(b"\n")).hexdigest() == path.stem:
-                yield json.loads(header)
+            if lines := _lines_before_the_trace(path):
+                yield json.loads(lines[0])
+
+    def seconds(self, key: str) -> float | None:
+        """How long a stored trial took; None if it is not stored."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if lines := _lines_before_the_trace(self.path(key)):
+                return float(lines[1])
+        return None
 
     @contextlib.contextmanager
     def _explained(self):
@@ -145,6 +154,14 @@ class Store:
             raise UserError(
                 f"The store {self._root} {advice}, and start again; nothing that was finished is lost."
             ) from error
+
+
+def _lines_before_the_trace(path: Path) -> tuple[bytes, bytes] | None:
+    """The components and the seconds of a stored trial; None if the file is not what its name says."""
+    with open(path, "rb") as file:
+        form, _, components, seconds = (file.readline() for _ in range(4))
+    intact = form == _FORMAT and hashlib.sha256(components.rstrip(b"\n")).hexdigest() == path.stem
+    return (components, seconds) if intact else None
 
 
 def _sync_folder(folder: Path) -> None:

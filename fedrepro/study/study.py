@@ -13,7 +13,7 @@ from fedrepro.data.stand_ins import find_or_stand_in, variant_of
 from fedrepro.errors import DataUnavailable, UserError
 from fedrepro.study.closure import source_closure
 from fedrepro.study.cluster import Cluster
-from fedrepro.study.executor import Engine, LocalProcesses, Task, finished, local_engine, portable, warm_up
+from fedrepro.study.executor import Engine, LocalProcesses, Outcome, Task, finished, local_engine, portable, warm_up
 from fedrepro.study.freshness import require_loaded_code_is_current
 from fedrepro.study.planning import STORED, TO_RUN, History, Planned
 from fedrepro.study.progress import Progress
@@ -112,6 +112,12 @@ class Study:
             pass
         return work.runs()
 
+    def seconds(self) -> dict[str, float]:
+        """How long each trial took when it was run, by its key; those that are not stored are left out."""
+        store = self._store()
+        taken = {task.key: store.seconds(task.key) for task, _ in self._tasks(self.source())}
+        return {key: seconds for key, seconds in taken.items() if seconds is not None}
+
     def plan(self) -> list[Planned]:
         """What :meth:`run` would do and why, without running anything."""
         store = self._store()
@@ -201,12 +207,13 @@ class _Work:
         self._store.prepare()
         require_loaded_code_is_current(self.study.trial_name, self._source)
 
-    def keep(self, key: str, trace: bytes) -> bool:
+    def keep(self, outcome: Outcome) -> bool:
         """Store a trace; whether it is one of this study, and was the last that was missing."""
+        key = outcome.key
         if key not in self._tasks:
             return False
-        self._store.write(key, self._components[key], trace)
-        self._traces[key] = trace
+        self._store.write(key, self._components[key], outcome.trace, outcome.seconds)
+        self._traces[key] = outcome.trace
         self._progress.tell(len(self._traces))
         return self.is_complete
 
@@ -252,9 +259,9 @@ def _completed(works: Iterable[_Work], engine: Engine) -> Iterator[_Work]:
     tasks = [task for _, task in sorted(turns, key=lambda turn: turn[0])]
     with contextlib.closing(finished(engine, tasks)) as results:
         try:
-            for task, trace in results:
+            for outcome in results:
                 for work in pending:  # a trial may belong to several studies
-                    if work.keep(task.key, trace):
+                    if work.keep(outcome):
                         work.settle()
                         yield work
         finally:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from loopback import Loopback
+from stored import stored_traces
 from typer.testing import CliRunner
 
 from fedrepro import cli
@@ -44,11 +45,8 @@ def test_a_paper_gives_the_same_results_on_a_cluster(call, workers, tmp_path, mo
     assert done.exit_code == 0, done.output
     assert "luster" not in done.stdout
     assert results(tmp_path / "with") == results(tmp_path / "without")
-    stores = [{path.name: path.read_bytes() for path in (tmp_path / name).rglob("*.trial")} for name in STORES]
+    stores = [stored_traces(tmp_path / name) for name in ("store", "another store")]
     assert len(stores[0]) == 5 and stores[0] == stores[1]
-
-
-STORES = ("store", "another store")
 
 
 @pytest.mark.parametrize(

@@ -181,8 +181,23 @@ def test_results_hold_what_the_contract_says(tiny, quick_values, tmp_path):
     assert {"text", "verdict", "measured", "why"} <= set(claim)
     assert written["errata"][0]["measured"] == {"printed": 0.3, "correct": 0.5}
     assert written["choices"][0]["measured"] is None
-    assert {"commit", "versions", "seconds", "data", "source"} == set(written["provenance"])
+    assert {"commit", "versions", "seconds", "trials", "data", "source"} == set(written["provenance"])
+    assert written["provenance"]["trials"]["number"] == 5
     assert summary.counts["reproduced"] == 2
+
+
+def test_a_trial_that_two_studies_share_counts_once(tiny, quick_values, tmp_path):
+    tiny.edit(
+        "experiments.py",
+        'return {"figure-1": ',
+        'return {"again": Study("again", halving, settings, range(7)), "figure-1": ',
+    )
+    paper = produce_everything(quick_values)
+    paper.run("again")
+    taken = paper._studies["again"].seconds()
+    paper.close()
+    spent = json.loads((tmp_path / "output" / "results.json").read_text())["provenance"]["trials"]
+    assert spent == {"number": 7, "seconds": round(sum(taken.values()), 1)}
 
 
 def test_data_variants_stand_under_the_figure_and_in_the_provenance(tiny, quick_values, tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ import pytest
 
 from fedrepro import Paper, UserError, claims, plotting, report
 from fedrepro.paper import results
+from fedrepro.report.page import cost
 
 from_elsewhere = re.compile(r"""(?:src|href)\s*=\s*["']\s*(?:https?:)?//|@import|url\(""")
 
@@ -100,6 +101,32 @@ def test_a_reference_stands_beside_the_quick_verdict(tiny, output):
     assert "The full run says so." in page
     assert "stale</span>" not in page
     assert "full profile: <span" in page
+
+
+@pytest.mark.parametrize(
+    ("provenance", "told"),
+    [
+        ({"seconds": 5.93}, "5.93 s for the notebook"),
+        ({"seconds": 5.9, "trials": {"number": 0, "seconds": 0.0}}, "5.9 s for the notebook"),
+        (
+            {"seconds": 99, "trials": {"number": 1, "seconds": 3.0}},
+            "99 s for the notebook, 3 s of computing in 1 trial",
+        ),
+        (
+            {"seconds": 2125.0, "trials": {"number": 1240, "seconds": 7500.0}},
+            "35 min for the notebook, 2 h 5 min of computing in 1,240 trials",
+        ),
+    ],
+)
+def test_the_cost_of_results_is_told_with_that_of_stored_trials(provenance, told):
+    assert cost(provenance) == told
+
+
+def test_the_page_tells_what_results_and_their_reference_cost(tiny, output):
+    keep_as_reference(tiny, output, seconds=60.0, trials={"number": 20, "seconds": 7260.0})
+    page = built(output)
+    assert "of computing in 5 trials" in page
+    assert "; 60 s for the notebook, 2 h 1 min of computing in 20 trials)" in page
 
 
 def test_a_reference_by_other_source_is_stale(tiny, output):

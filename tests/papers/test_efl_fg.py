@@ -242,6 +242,9 @@ class _MadeUpZoo:
     def identities(self):
         return {}
 
+    def seconds(self):
+        return {}
+
 
 class _Away:
     """Stands for a study whose data cannot be had."""
@@ -260,7 +263,7 @@ def results_without(monkeypatch, tmp_path, *away: str) -> dict:
         studies[f"other-zoos-{name}"] = _MadeUpZoo([])
     monkeypatch.setattr(experiments, "studies", lambda parameters: studies)
     monkeypatch.setattr(Paper, "_variant_of", lambda self, data_set: "made-up")
-    monkeypatch.setattr("fedrepro.paper.results.provenance", lambda key, seconds: {})
+    monkeypatch.setattr("fedrepro.paper.results.provenance", lambda key, seconds, trials: {})
     monkeypatch.setenv("FEDREPRO_OUTPUT", str(tmp_path))
     notebook = json.loads((folder("efl_fg") / "efl_fg.ipynb").read_text(encoding="utf-8"))
     names = {}

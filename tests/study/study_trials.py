@@ -25,6 +25,12 @@ def walk(*, seed, step=1.0, rounds=4, log=""):
     return Trace({"round": counts, "loss": loss, "sent": counts, "received": counts}, {"alpha": matrix[0] @ matrix})
 
 
+def nap(*, seed, length):
+    """Takes time, and nothing else."""
+    time.sleep(length)
+    return Trace({"round": [0], "sent": [0], "received": [0]}, {})
+
+
 def environment(*, seed):
     """What a worker is told about threads."""
     value = {name: int(os.environ.get(name, 0)) for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}

@@ -13,6 +13,7 @@ import distributed
 import letters_data
 import pytest
 from loopback import Loopback
+from stored import stored_traces
 from study_trials import always_dies, environment, raises, short, slow, walk
 
 import fedrepro
@@ -65,15 +66,11 @@ def lines(path):
     return path.read_text().splitlines() if path.exists() else []
 
 
-def stored_bytes(folder):
-    return {path.name: path.read_bytes() for path in folder.glob("*/*.trial")}
-
-
 def bytes_with_one_process(study, folder, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setenv("FEDREPRO_STORE", str(folder))
         study.run(InProcess())
-    return stored_bytes(folder)
+    return stored_traces(folder)
 
 
 def usage(tmp_path):
@@ -106,7 +103,7 @@ def test_same_bytes_as_with_one_process(two_workers, tmp_path, monkeypatch, capf
     study = Study("walks", walk, STEPS, range(6))
     runs = study.run()
     assert [(run.settings["step"], run.seed) for run in runs] == [(s, k) for s in (1.0, 2.0) for k in range(6)]
-    assert stored_bytes(tmp_path / "store") == bytes_with_one_process(study, tmp_path / "local", monkeypatch)
+    assert stored_traces(tmp_path / "store") == bytes_with_one_process(study, tmp_path / "local", monkeypatch)
     had = usage(tmp_path)
     assert (had["trials"], len(had["workers"]), had["retries"]) == (12, 2, 0)
     assert had["trial_seconds"] > 0 and had["seconds"] > 0
@@ -167,7 +164,7 @@ def test_a_worker_killed_in_the_middle_changes_no_byte(start, tmp_path, monkeypa
     assert victim.wait() == -signal.SIGKILL
     assert len(lines(log)) > 60, "the victim was running nothing"
     assert usage(tmp_path)["retries"] > 0
-    assert stored_bytes(tmp_path / "store") == bytes_with_one_process(study, tmp_path / "local", monkeypatch)
+    assert stored_traces(tmp_path / "store") == bytes_with_one_process(study, tmp_path / "local", monkeypatch)
 
 
 def test_a_lost_scheduler_is_one_sentence_and_the_next_run_resumes(start, tmp_path, monkeypatch, capfd):
@@ -185,7 +182,7 @@ def test_a_lost_scheduler_is_one_sentence_and_the_next_run_resumes(start, tmp_pa
     begun = len(lines(log))
     study.run()
     assert not {f"{step} {seed}" for step, seed in kept} & set(lines(log)[begun:]), "a stored trial was run again"
-    assert stored_bytes(tmp_path / "store") == bytes_with_one_process(study, tmp_path / "local", monkeypatch)
+    assert stored_traces(tmp_path / "store") == bytes_with_one_process(study, tmp_path / "local", monkeypatch)
 
 
 def test_a_trial_that_always_dies_is_named_and_the_others_are_kept(start):

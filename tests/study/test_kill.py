@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import study_trials
+from stored import stored_traces
 
 from fedrepro.study.planning import STORED
 
@@ -67,10 +68,10 @@ def test_no_finished_trial_is_lost_or_run_again(tmp_path, monkeypatch):
     assert kills >= 3
     assert len(stored(log)) == 60
 
-    disturbed = {path.name: path.read_bytes() for path in tmp_path.glob("store/*/*.trial")}
+    disturbed = stored_traces(tmp_path / "store")
     monkeypatch.setenv("FEDREPRO_STORE", str(tmp_path / "undisturbed"))
     study_trials.slow_study(str(log)).run()
-    assert {path.name: path.read_bytes() for path in tmp_path.glob("undisturbed/*/*.trial")} == disturbed
+    assert stored_traces(tmp_path / "undisturbed") == disturbed
 
 
 def test_an_interrupt_from_the_terminal_stops_at_once_and_keeps_what_was_finished(tmp_path):

@@ -8,7 +8,8 @@ import pytest
 import study_trials
 import threadpoolctl
 from joblib.externals.loky import get_reusable_executor
-from study_trials import always_dies, dies_once, environment, greedy, raises, returns_a_number, short, walk
+from stored import stored_traces
+from study_trials import always_dies, dies_once, environment, greedy, nap, raises, returns_a_number, short, walk
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from fedrepro.errors import DataUnavailable, UserError
@@ -21,10 +22,6 @@ STEPS = grid({"step": [1.0, 2.0]})
 
 def lines(path):
     return path.read_text().splitlines() if path.exists() else []
-
-
-def stored_bytes(folder):
-    return {path.name: path.read_bytes() for path in folder.glob("store/*/*.trial")}
 
 
 def test_results_come_in_the_declared_order_and_are_kept(tmp_path):
@@ -46,7 +43,7 @@ def test_same_bytes_whatever_the_number_of_processes(tmp_path, monkeypatch):
         folder = tmp_path / type(engine).__name__
         monkeypatch.setenv("FEDREPRO_STORE", str(folder / "store"))
         Study("walks", walk, STEPS, range(6)).run(engine)
-        found.append(stored_bytes(folder))
+        found.append(stored_traces(folder / "store"))
     assert len(found[0]) == 12
     assert found[0] == found[1]
 
@@ -105,7 +102,7 @@ def test_one_throw_away_trial_warms_up_before_parallel_work_and_is_not_stored(tm
     assert lines(log)[0] == "9.0 0" and sorted(lines(log)[1:]) == ["1.0 0", "1.0 1"]
     study.run(LocalProcesses(2))
     assert len(lines(log)) == 3
-    assert len(stored_bytes(tmp_path)) == 2
+    assert len(stored_traces(tmp_path / "store")) == 2
 
 
 def test_progress_goes_to_its_file_and_nowhere_else(tmp_path, capfd):
@@ -166,7 +163,9 @@ def test_a_trial_that_returns_no_trace_is_told_so():
 
 def test_a_study_ends_with_a_settled_store(tmp_path, monkeypatch):
     stored = []
-    monkeypatch.setattr("fedrepro.study.store._sync_folder", lambda folder: stored.append(len(stored_bytes(tmp_path))))
+    monkeypatch.setattr(
+        "fedrepro.study.store._sync_folder", lambda folder: stored.append(len(stored_traces(tmp_path / "store")))
+    )
     Study("walks", walk, [{}], range(3)).run()
     assert stored[-1] == 3
 
@@ -184,6 +183,18 @@ def test_an_interrupt_keeps_what_was_finished(monkeypatch):
     assert [planned.status for planned in study.plan()] == [STORED, STORED, TO_RUN, TO_RUN, TO_RUN]
 
 
+@pytest.mark.parametrize("engine", [InProcess(), LocalProcesses(2)])
+def test_a_study_knows_how_long_its_trials_took_when_they_were_run(engine):
+    study = Study("naps", nap, grid({"length": [0.2, 0.05]}), [0])
+    assert study.seconds() == {}
+    study.run(engine)
+    taken = study.seconds()
+    study.run(engine)  # nothing is run: the times stay
+    assert study.seconds() == taken
+    long, short = (taken[planned.key] for planned in study.plan())
+    assert long > short >= 0.05 and long >= 0.2
+
+
 def test_an_unusable_store_is_noticed_before_any_trial_runs(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("FEDREPRO_STORE", str(tmp_path / "file" / "store"))
@@ -197,12 +208,12 @@ def test_a_damaged_file_is_run_again_and_reported_once(tmp_path):
     study = Study("walks", walk, [{}], [0, 1])
     study.run()
     path = next(tmp_path.glob("store/*/*.trial"))
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-10])
+    whole = stored_traces(tmp_path / "store")
+    path.write_bytes(path.read_bytes()[:-10])
     assert [planned.reason for planned in study.plan() if planned.status == TO_RUN] == ["its stored file is damaged"]
     study.run()
     study.run()
-    assert path.read_bytes() == whole
+    assert stored_traces(tmp_path / "store") == whole
     assert sum("damaged" in line for line in lines(tmp_path / "progress")) == 1
 
 
@@ -384,11 +395,11 @@ def test_studies_that_run_in_one_go_have_the_runs_that_they_have_alone(tmp_path,
         "a": [walk(seed=seed, step=step) for step in (1.0, 2.0) for seed in range(3)],
         "b": [walk(seed=5, step=3.0)],
     }
-    kept = stored_bytes(tmp_path)
+    kept = stored_traces(tmp_path / "store")
     monkeypatch.setenv("FEDREPRO_STORE", str(tmp_path / "alone" / "store"))
     for study in studies.values():
         study.run()
-    assert stored_bytes(tmp_path / "alone") == kept
+    assert stored_traces(tmp_path / "alone" / "store") == kept
 
 
 def test_first_seeds_come_first_and_each_study_is_told_when_it_is_complete(tmp_path):
