@@ -51,8 +51,10 @@ class ThisInterpreter(AsyncKernelManager):
     def kernel_spec(self) -> KernelSpec:
         # The kernel's own warnings (it talks plainly to this machine) are not for the user who waits for a paper.
         spec = KernelSpec(**get_kernel_dict(extra_arguments=["--log-level=CRITICAL"]))
-        # Python's option -P: what lies in the notebook's folder must not be taken for a library.
-        spec.argv = [sys.executable, "-P", "-m", "fedrepro.paper.kernel", *spec.argv[spec.argv.index("-f") :]]
+        # Python's option -P: what lies in the notebook's folder must not be taken for a library. -W reaches the tracker
+        # of joblib's processes, which tidies up after a kernel that jupyter has ended, and would tell of a leak.
+        options = ["-P", "-W", "ignore:resource_tracker:UserWarning"]
+        spec.argv = [sys.executable, *options, "-m", "fedrepro.paper.kernel", *spec.argv[spec.argv.index("-f") :]]
         # A dollar sign would be taken for the name of a variable.
         spec.env = {name: value.replace("$", "$$") for name, value in self.told.items()}
         return spec

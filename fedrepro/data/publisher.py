@@ -6,6 +6,7 @@ without internet should wait five seconds once, not once per data set and worker
 
 import contextvars
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -57,6 +58,8 @@ def ask_all_hosts_again() -> None:
 
 def _attempt(url: str, host: str, target: Path, limit: int) -> str | None:
     """One try: None when it worked, the reason when another try may help; SourceFailed when it will not."""
+    # In a notebook, pooch's tqdm would warn that it has no widget for a bar. We draw our own.
+    warnings.filterwarnings("ignore", message="IProgress not found")
     import pooch
     import requests
 

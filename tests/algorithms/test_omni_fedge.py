@@ -234,7 +234,7 @@ def test_a_class_that_a_node_lacks_is_no_obstacle():
     federation = data()
     y = np.where(np.repeat([True, False, False], federation.sizes), 0, federation.y)
     lacking = Federation.from_arrays(federation.x, y, clients=np.repeat(np.arange(3), federation.sizes))
-    trace = omni_fedge(lacking, MODEL, **(SETTINGS | {"rounds": 400, "evaluate": [400]}))
+    trace = omni_fedge(lacking, MODEL, **(SETTINGS | {"rounds": 800, "evaluate": [800]}))
     assert trace["train_accuracy"][-1, 0] > 0.9 and np.isfinite(trace["weights"][-1]).all()
 
 

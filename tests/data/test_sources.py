@@ -92,6 +92,16 @@ def test_an_unreachable_host_is_asked_once(fresh, monkeypatch):
         publisher.download(url, fresh / "file", 1000)
 
 
+def test_a_notebook_that_fetches_shows_no_warning_of_a_library(fresh, server):
+    server.answers = [(200, BODY, "whole")]
+    program = (
+        "import sys, ipykernel.zmqshell; from pathlib import Path; from fedrepro.data import publisher; "
+        "publisher.download(sys.argv[1], Path(sys.argv[2]), 2**20); assert 'tqdm' in sys.modules"
+    )
+    command = [sys.executable, "-c", program, f"http://{server.host}/file", str(fresh / "file")]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stderr == ""
+
+
 def test_a_damaged_cached_file_is_reported_and_fetched_again(publish, server, caplog):
     server.answers = [(200, BODY, "whole")]
     publish(DIGEST, decode)

@@ -145,6 +145,7 @@ def with_two_jobs(request, tmp_path_factory) -> Done:
     done = reproduce(request.param, folder / "out", folder / "store", jobs=2)
     assert done.returncode == 0, done.stderr
     assert (folder / "out" / "index.html").as_uri() in done.stdout
+    assert "Warning" not in done.stderr  # of libraries: a user can do nothing about them
     made = Done(request.param, folder / "out", folder / "store")
     assert f"{len(results(made.key, made.output)['claims'])} claims" in done.stdout
     return made
