@@ -66,11 +66,11 @@ clean: ## remove .venv, .venv-bench, out and what the tools leave in this folder
 	@find . -name .ipynb_checkpoints -prune -exec rm -rf {} +
 
 # A new lock makes a new environment: nothing that is no longer pinned stays in it.
-.venv/.locked: requirements.lock
+.venv/.locked: requirements.lock tools/install-lock
 	@python=$$(sh tools/find-python "$(PYTHON)") || exit 2; \
-		echo "Making .venv with $$python and the packages of requirements.lock (about two minutes) ..."; \
+		echo "Making .venv with $$python and the packages of requirements.lock ..."; \
 		"$$python" -m venv --clear .venv
-	@$(pip) --require-hashes --requirement requirements.lock
+	@sh tools/install-lock .venv requirements.lock
 	@touch $@
 
 # setuptools is in the lock, so the build fetches nothing.
@@ -84,6 +84,6 @@ $(READY): .venv/.locked pyproject.toml setup.py
 .venv-bench/.ready: requirements-bench.lock
 	@python=$$(sh tools/find-python "$(PYTHON)") || exit 2; \
 		echo "Making .venv-bench with Flower, for the benchmark only ..."; \
-		"$$python" -m venv --clear .venv-bench && .venv-bench/bin/python -m pip install -qq \
-		--disable-pip-version-check --require-hashes --requirement requirements-bench.lock && touch $@ || { \
+		"$$python" -m venv --clear .venv-bench && sh tools/install-lock .venv-bench requirements-bench.lock \
+		&& touch $@ || { \
 		echo "Flower could not be installed; the benchmark goes on without it."; rm -rf .venv-bench; }

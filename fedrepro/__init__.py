@@ -1,26 +1,24 @@
 """fedrepro re-runs federated-learning papers and says, claim by claim, whether they hold.
 
-Importing the package is cheap: numba, pandas, matplotlib and the rest are loaded when something that needs them is
-first used (PEP 562).
+Importing the package is cheap and changes nothing in the process: numba, pandas, matplotlib and the rest are loaded
+when something that needs them is first used (PEP 562). For the same bits on every machine, call :func:`prepare` first.
 """
 
 from importlib import import_module
 
-from fedrepro.settings import prepare_process
+from fedrepro.settings import prepare
 
 __version__ = "0.1.0"
 
 _HOME_OF = {
     "DataUnavailable": "fedrepro.errors",
     "Federation": "fedrepro.data.federation",
-    "Paper": "fedrepro.paper",
-    "Study": "fedrepro.study",
+    "Paper": "fedrepro.reproduction.paper",
+    "Study": "fedrepro.reproduction.study",
     "Trace": "fedrepro.trace",
     "UserError": "fedrepro.errors",
 }
-__all__ = ["__version__", *_HOME_OF]
-
-prepare_process()
+__all__ = ["__version__", "prepare", *_HOME_OF]
 
 
 def __getattr__(name: str):

@@ -1,7 +1,14 @@
 """Errors that a person can cause and mend: one clear sentence, exit code 2."""
 
 
-class UserError(Exception):
+class OneSentence:
+    """For errors whose message says it all: a notebook shows it without the stack of calls."""
+
+    def _render_traceback_(self) -> list[str]:  # asked for by IPython
+        return [f"{type(self).__name__}: {self}"]
+
+
+class UserError(OneSentence, Exception):
     """Something the user can mend. The message is one sentence that says what is wrong and what to do."""
 
 

@@ -6,13 +6,12 @@ variable             meaning                                                 def
 FEDREPRO_DATA        a folder with data sets, tried first                    none
 FEDREPRO_SOURCES     which sources may serve data, and in which order        folder,cache,publisher,carrier
 FEDREPRO_CACHE       downloaded data and compiled code                       the user's cache folder
+FEDREPRO_TARGET      ``native``: this processor's own code, not the bits     x86-64-v3
+                     that all machines share
 FEDREPRO_STORE       finished trials                                         ``<cache>/store``
 FEDREPRO_JOBS        how many processes run trials                           the number of usable cores
 FEDREPRO_CLUSTER     address of a Dask scheduler that runs trials instead    none
 FEDREPRO_OUTPUT      where ``paper.close()`` writes                          a temporary folder
-FEDREPRO_PROGRESS    a file to which studies append their progress           none
-FEDREPRO_WHOLE       the paper and the parameters (JSON) of a notebook that  none
-                     runs from top to bottom: its kernel begins with them
 ==================== ======================================================= =============================
 """
 
@@ -20,7 +19,6 @@ import atexit
 import contextlib
 import gc
 import hashlib
-import json
 import os
 import platform
 import re
@@ -30,31 +28,56 @@ from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
+from fedrepro import target
 from fedrepro.errors import UserError
 
+_FOLDERS = ("FEDREPRO_DATA", "FEDREPRO_CACHE", "FEDREPRO_STORE", "FEDREPRO_OUTPUT")
 SOURCES = ("folder", "cache", "publisher", "carrier")
 _FAST_COMPILATION = {
     "0.10.2": (
         "--xla_backend_optimization_level=1",
-        "--xla_cpu_use_fusion_emitters=false",
         "--xla_cpu_parallel_codegen_split_count=1",
     ),
 }
 _SCHEDULER = re.compile(r"(?:[a-z]+://)?(?:[\w.-]+|\[[0-9a-fA-F:.]+\]):\d{1,5}")
 
 
-def prepare_process() -> None:
-    """Settle what must be settled before jax or a notebook kernel starts; run by ``import fedrepro``."""
-    os.environ.setdefault("NPROC", "1")  # JAX's bits depend on the size of its thread pool
+def prepare() -> None:
+    """Make this process, and those that it starts, give the same bits as any other machine.
+
+    Call it once, before NumPy or JAX is imported: first thing in a program, or in the first cell of a notebook. The
+    ``fedrepro`` command does so itself. It sets environment variables, and nothing else in the package does: the target
+    of the libraries that compute (see :mod:`fedrepro.target`), one thread for each of them (trials run in parallel
+    instead), where JAX keeps what it compiles, and the folders of ``FEDREPRO_*`` as absolute paths. Calling it again
+    changes nothing. Without it everything works, with the bits of this processor.
+
+    Raises
+    ------
+    UserError
+        Where a library is loaded already and uses something else.
+
+    Examples
+    --------
+    >>> import fedrepro
+    >>> fedrepro.prepare()
+    >>> import numpy as np
+    """
+    target.require_loaded_libraries_fit()
+    for name in _FOLDERS:
+        if os.environ.get(name):
+            os.environ[name] = str(Path(os.environ[name]).expanduser().absolute())
+    os.environ.update(target.variables())
     os.environ.setdefault("JUPYTER_PREFER_ENV_PATH", "1")  # the notebook runs in the environment that started it
     _keep_what_jax_compiles()
 
 
 def _keep_what_jax_compiles() -> None:
-    """Programs of JAX are kept beside the kernels, for the next process of this machine and the next run."""
-    # A home folder may serve several machines: code for another processor or pool of threads must not be loaded.
-    traits = f"{_processor()} {jax_threads()}"
-    folder = cache_folder() / "jax" / hashlib.sha256(traits.encode()).hexdigest()[:16]
+    """Programs of JAX are kept beside the kernels, for the next process and the next run."""
+    # A home folder may serve several machines: code for another processor must not be loaded.
+    name = target.PINNED if target.pins_xla() else hashlib.sha256(_processor().encode()).hexdigest()[:16]
+    folder = cache_folder() / "jax" / name
+    with contextlib.suppress(OSError):
+        private_folder(folder)
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
@@ -63,9 +86,9 @@ def _keep_what_jax_compiles() -> None:
 
 
 def compiling_fast() -> dict[str, str]:
-    """Variables for a process that computes for seconds: JAX compiles in about half the time.
+    """Variables for a process that computes for seconds: JAX compiles in about three quarters of the time.
 
-    What it compiles gives the same bits (tested), but runs up to a half longer where networks are large.
+    What it compiles gives the same bits (tested), and may run longer where networks are large.
     """
     # XLA ends the process at an option that it does not know: only versions of jaxlib that were tried get one.
     options = _FAST_COMPILATION.get(metadata.version("jaxlib"), ())
@@ -77,6 +100,13 @@ def _processor() -> str:
         about = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
         return "".join(dict.fromkeys(line for line in about if line.startswith(("model name", "flags", "Features"))))
     return platform.processor() + platform.machine()
+
+
+def private_folder(path: Path) -> None:
+    """Make a folder below the cache's folder that only its owner can read or write: code is loaded from it."""
+    for folder in (path.parent, path):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)  # one that an earlier version made
 
 
 def leave_quickly() -> None:
@@ -163,22 +193,10 @@ def scheduler_address(given: str) -> str:
 
 def jax_threads() -> str:
     """The size of JAX's thread pool, on which its bits depend."""
-    return os.environ["NPROC"]
+    return os.environ.get("NPROC", "all cores")
 
 
 def output_folder() -> Path | None:
     """Where a paper's results go, or None for a temporary folder."""
     given = os.environ.get("FEDREPRO_OUTPUT")
     return Path(given).expanduser() if given else None
-
-
-def progress_file() -> Path | None:
-    """The file to which studies append their progress, or None."""
-    given = os.environ.get("FEDREPRO_PROGRESS")
-    return Path(given) if given else None
-
-
-def whole_notebook() -> dict | None:
-    """``paper`` and ``parameters`` of the notebook that this process runs from top to bottom, or None."""
-    given = os.environ.get("FEDREPRO_WHOLE")
-    return json.loads(given) if given else None

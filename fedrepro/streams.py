@@ -8,6 +8,8 @@ import hashlib
 
 import numpy as np
 
+from fedrepro.checks import check_seed
+
 PURPOSES = ("split", "init", "batch", "sampling")
 
 
@@ -25,6 +27,7 @@ def stream(paper: str, purpose: str, seed: int, *, client: int = 0, round: int =
     """
     if purpose not in PURPOSES:
         raise ValueError(f"purpose {purpose!r} is not one of {PURPOSES}")
+    check_seed(seed)
     key = f"{paper}|{purpose}|{int(seed)}|{int(client)}|{int(round)}".encode()
     words = np.frombuffer(hashlib.sha256(key).digest(), dtype="<u4")
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([int(word) for word in words])))

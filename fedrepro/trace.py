@@ -42,8 +42,6 @@ class Trace:
     def __eq__(self, other) -> bool:
         return self.to_bytes() == other.to_bytes() if isinstance(other, Trace) else NotImplemented
 
-    __hash__ = None
-
     def __repr__(self) -> str:
         return f"Trace({len(self)} rounds; columns {', '.join(self.columns)}; final {', '.join(self.final) or 'empty'})"
 
@@ -65,7 +63,7 @@ class Trace:
         arrays = {_COLUMN + name: values for name, values in self.columns.items()}
         arrays |= {_FINAL + name: np.asarray(value) for name, value in self.final.items()}
         buffer = io.BytesIO()
-        np.savez(buffer, **arrays)
+        np.savez(buffer, **arrays)  # pyright: ignore[reportArgumentType] no array is called allow_pickle
         return buffer.getvalue()
 
     @classmethod

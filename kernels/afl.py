@@ -14,25 +14,49 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedrepro.kernels._choices import Choice
 from fedrepro.kernels._jit import kernel, reassociating
-from fedrepro.kernels.optimisers import new_memory, optimiser_step, sgd_step
-from fedrepro.kernels.regression import batch_losses_and_gradient
-from fedrepro.kernels.simplex import project_simplex
+from fedrepro.kernels.logistic import batch_losses_and_gradient
+from fedrepro.kernels.mirror import mirror_project, mirror_step
+from fedrepro.kernels.optimisers import Optimiser, new_memory, optimiser_step
+from fedrepro.kernels.sampling import draw_one
 
-STOCHASTIC, MIRROR, STRONGLY_CONVEX, STRONGLY_CONVEX_WEIGHTED, OPTIMISTIC = 0, 1, 2, 3, 4
-PER_DOMAIN, WEIGHTED = 0, 1
-BATCH, ONE_DOMAIN, FIXED = 0, 1, 2
+_SGD = Optimiser.number("sgd")
 
-_SMALLEST = 1e-300  # a weight of zero could never grow again
+
+class Version(Choice):
+    """Figure 3, and the versions of Section 4.5; the mirror version is Figure 3 with another mirror map."""
+
+    STOCHASTIC = 0
+    MIRROR = 1
+    STRONGLY_CONVEX = 2
+    STRONGLY_CONVEX_WEIGHTED = 3
+    OPTIMISTIC = 4
+
+
+class Gradient(Choice):
+    """Of w."""
+
+    PER_DOMAIN = 0
+    WEIGHTED = 1
+
+
+class GradientDomains(Choice):
+    """Of the mixture."""
+
+    BATCH = 0
+    ONE_DOMAIN = 1
 
 
 class Rules(NamedTuple):
-    """The choices of one run."""
+    """The choices of one run, as numbers."""
 
-    version: int
-    gradient: int  # of w: PER_DOMAIN or WEIGHTED
-    gradient_domains: int  # of the mixture: BATCH or ONE_DOMAIN; FIXED where the mixture does not move
-    optimiser: int
+    version: int  # of `Version`
+    gradient: int  # of `Gradient`
+    gradient_domains: int  # of `GradientDomains`
+    moves: bool  # whether the mixture moves
+    mirror: int  # of `fedrepro.kernels.mirror.Mirror`: the map of the mixture's steps
+    optimiser: int  # of `fedrepro.kernels.optimisers.Optimiser`
     step: float
     step_domains: float
     momentum: float
@@ -58,7 +82,7 @@ class State(NamedTuple):
 
 def start(rules, w, mixture):
     """The state before the first step."""
-    optimistic = rules.version == OPTIMISTIC
+    optimistic = rules.version == Version.OPTIMISTIC
     return State(
         w.copy(),
         w.copy() if optimistic else w[:0].copy(),
@@ -117,9 +141,9 @@ def _foresee(rules, anchor, gradient, w):
 @kernel
 def _length_of_step(rules, t):
     """The step size of step t, counted from 1; ``rules.step`` is one over the modulus for strongly convex losses."""
-    if rules.version == STRONGLY_CONVEX:
+    if rules.version == Version.STRONGLY_CONVEX:
         return rules.step / t
-    if rules.version == STRONGLY_CONVEX_WEIGHTED:
+    if rules.version == Version.STRONGLY_CONVEX_WEIGHTED:
         return 2.0 * rules.step / (t + 1.0)
     return rules.step
 
@@ -129,8 +153,8 @@ def _descend(rules, w, anchor, memory, gradient, clock):
     t = clock[0] + 1.0
     clock[0] = t
     _regularise(rules, w, gradient)
-    if rules.version == OPTIMISTIC:
-        sgd_step(anchor, gradient, rules.step)
+    if rules.version == Version.OPTIMISTIC:
+        optimiser_step(_SGD, anchor, gradient, memory, rules.step, 0.0, t)
         _into_ball(rules.radius, anchor)
     else:
         optimiser_step(rules.optimiser, w, gradient, memory, _length_of_step(rules, t), rules.momentum, t)
@@ -139,7 +163,7 @@ def _descend(rules, w, anchor, memory, gradient, clock):
 
 @kernel
 def _enter_average(rules, w, w_sum, mixture, mixture_sum, clock):
-    weight = clock[0] + 1.0 if rules.version == STRONGLY_CONVEX_WEIGHTED else 1.0
+    weight = clock[0] + 1.0 if rules.version == Version.STRONGLY_CONVEX_WEIGHTED else 1.0
     for i in range(w.size):
         w_sum[i] += weight * w[i]
     for k in range(mixture.size):
@@ -150,33 +174,7 @@ def _enter_average(rules, w, w_sum, mixture, mixture_sum, clock):
 @kernel
 def averages_played(version):
     """Whether the averages are over the iterates at which gradients are taken, and not over those after a step."""
-    return version != STOCHASTIC and version != MIRROR
-
-
-@kernel
-def exponentiated(mixture, ascent, step, weights):
-    """Weights proportional to ``mixture * exp(step * ascent)``, none of them zero; may be in place. Their sum."""
-    top = ascent[0]
-    for k in range(1, ascent.size):
-        top = max(top, ascent[k])
-    total = 0.0
-    for k in range(mixture.size):
-        weights[k] = max(mixture[k] * math.exp(step * (ascent[k] - top)), _SMALLEST)
-        total += weights[k]
-    return total
-
-
-@kernel
-def drawn_from(mixture, uniform):
-    """The domain that a uniform number draws from the mixture; never one without a share, whatever the rounding."""
-    reached, drawn = 0.0, 0
-    for k in range(mixture.size):
-        if mixture[k] > 0.0:
-            drawn = k
-            reached += mixture[k]
-            if uniform < reached:
-                break
-    return drawn
+    return version != Version.STOCHASTIC and version != Version.MIRROR
 
 
 # --- the parts of a step that need no data, for the step-by-step loop ------------------------------------------------
@@ -201,32 +199,16 @@ def enter_average(rules, state):
 
 
 @kernel
-def _climb(origin, ascent, step, mixture):
-    """The projection of ``origin + step * ascent`` on the simplex."""
-    for k in range(mixture.size):
-        mixture[k] = origin[k] + step * ascent[k]
-    projected = project_simplex(mixture)
-    for k in range(mixture.size):
-        mixture[k] = projected[k]
-
-
-@kernel
-def _ascend(rules, mixture, anchor, ascent):
-    """Step 3 of Figure 3 on the full simplex, where the projection in Kullback-Leibler divergence is a division."""
-    if rules.version == MIRROR:
-        total = exponentiated(mixture, ascent, rules.step_domains, mixture)
-        for k in range(mixture.size):
-            mixture[k] /= total
-    elif rules.version == OPTIMISTIC:
-        _climb(anchor, ascent, rules.step_domains, anchor)
-    else:
-        _climb(mixture, ascent, rules.step_domains, mixture)
+def _climb(rules, origin, ascent, mixture):
+    """A step of ascent from ``origin``, on the full simplex."""
+    mirror_step(rules.mirror, origin, ascent, rules.step_domains, mixture)
+    mirror_project(rules.mirror, mixture)
 
 
 def minibatches_of_a_domain(rules):
     """The most minibatches of one domain that a step can take."""
-    separate = rules.gradient_domains == ONE_DOMAIN or (rules.gradient_domains == BATCH and rules.gradient == WEIGHTED)
-    return 2 if separate else 1
+    one_domain = rules.gradient_domains == GradientDomains.ONE_DOMAIN
+    return 2 if rules.moves and (one_domain or rules.gradient == Gradient.WEIGHTED) else 1
 
 
 @kernel
@@ -257,7 +239,7 @@ def regression_steps(samples, form, rules, state, shift, active, batch_size, poo
     Parameters
     ----------
     samples, form
-        The data and the model, as in `fedrepro.kernels.regression`.
+        The data and the model, as in `fedrepro.kernels.logistic`.
     shift
         (p,) what is added to the losses of the domains in the gradient of the mixture.
     active
@@ -274,21 +256,21 @@ def regression_steps(samples, form, rules, state, shift, active, batch_size, poo
     """
     x, codes, y, order, offsets = samples
     w, anchor, memory, gradient, w_sum, mixture, mixture_anchor, ascent, mixture_sum, clock = state
-    p, moves, plays = mixture.size, rules.gradient_domains != FIXED, averages_played(rules.version)
+    p, moves, plays = mixture.size, rules.moves, averages_played(rules.version)
     everyone, batch = np.arange(p), np.empty((p, batch_size), np.int32)
     scores, room = np.empty(batch_size * form.outputs), np.empty((3, batch_size * form.outputs))
     losses, weights, unused = np.empty(p), np.zeros(p), np.empty(w.size)
     for t in range(choices.shape[0]):
-        if rules.version == OPTIMISTIC:
+        if rules.version == Version.OPTIMISTIC:
             _foresee(rules, anchor, gradient, w)
             if moves:
-                _climb(mixture_anchor, ascent, rules.step_domains, mixture)
+                _climb(rules, mixture_anchor, ascent, mixture)
 
-        if rules.gradient == PER_DOMAIN:  # step 1, w
+        if rules.gradient == Gradient.PER_DOMAIN:  # step 1, w
             _take(order, offsets, active, pool, cursor, batch)
             batch_losses_and_gradient(x, codes, y, form, w, active, batch, mixture, scores, room, losses, gradient)
         else:
-            drawn = drawn_from(mixture, choices[t, 0])
+            drawn = draw_one(mixture, choices[t, 0])
             one = everyone[drawn : drawn + 1]
             _take(order, offsets, one, pool, cursor, batch)
             weights[drawn] = 1.0
@@ -297,12 +279,12 @@ def regression_steps(samples, form, rules, state, shift, active, batch_size, poo
 
         if moves:  # step 1, the mixture
             scale = 1.0
-            if rules.gradient_domains == ONE_DOMAIN:
+            if rules.gradient_domains == GradientDomains.ONE_DOMAIN:
                 drawn, scale = int(choices[t, 1] * p), float(p)
                 one = everyone[drawn : drawn + 1]
                 _take(order, offsets, one, pool, cursor, batch)
                 batch_losses_and_gradient(x, codes, y, form, w, one, batch, weights, scores, room, losses, unused)
-            elif rules.gradient == WEIGHTED:
+            elif rules.gradient == Gradient.WEIGHTED:
                 _take(order, offsets, active, pool, cursor, batch)
                 batch_losses_and_gradient(x, codes, y, form, w, active, batch, weights, scores, room, losses, unused)
             if not _shifted(losses, scale, shift, ascent):
@@ -311,8 +293,11 @@ def regression_steps(samples, form, rules, state, shift, active, batch_size, poo
         if plays:
             _enter_average(rules, w, w_sum, mixture, mixture_sum, clock)
         _descend(rules, w, anchor, memory, gradient, clock)  # step 2
-        if moves:
-            _ascend(rules, mixture, mixture_anchor, ascent)  # step 3
+        if moves:  # step 3
+            if rules.version == Version.OPTIMISTIC:
+                _climb(rules, mixture_anchor, ascent, mixture_anchor)
+            else:
+                _climb(rules, mixture, ascent, mixture)
         if not plays:
             _enter_average(rules, w, w_sum, mixture, mixture_sum, clock)
     return True

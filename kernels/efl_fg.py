@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedrepro.kernels._choices import Choice
 from fedrepro.kernels._jit import kernel
 from fedrepro.kernels.feedback_graph import (
     dominating_set,
@@ -25,8 +26,15 @@ from fedrepro.kernels.feedback_graph import (
     independence_number,
     neighbourhood_log_weights,
 )
+from fedrepro.kernels.sampling import draw_one
 
-CURRENT, VALUE, NONE = 0, 1, 2  # what a neighbourhood is weighed against in (2)
+
+class Limit(Choice):
+    """What a neighbourhood is weighed against in (2)."""
+
+    CURRENT = 0  # last round's neighbours at their present weights
+    VALUE = 1  # at their weights then
+    NONE = 2
 
 
 class State(NamedTuple):
@@ -43,7 +51,7 @@ class Rules(NamedTuple):
 
     rate: float  # η
     exploration: float  # ξ
-    limit: int  # CURRENT: last round's neighbours at their present weights; VALUE: at their weights then; NONE
+    limit: int  # of `Limit`
     means: bool  # whether clients' losses are averaged in (6) and (8), and not summed
 
 
@@ -72,7 +80,7 @@ class Record(NamedTuple):
 
     squared_error: np.ndarray  # sum over the clients of (ŷ − y)², not clipped
     cost: np.ndarray  # what was sent cost
-    count: np.ndarray  # int64: how many models were sent
+    sent: np.ndarray  # int64: how many models were sent
     dominating: np.ndarray  # int64: size of the dominating set
     clipped: np.ndarray  # int64, 1: how many reported losses were above one
     # what only the theory needs; where it is not wanted, empty
@@ -105,10 +113,10 @@ def plan_round(state, rules, costs, budget, plan):
     """Algorithm 1, a dominating set, and the probabilities (4) and (7); the state has the new graph afterwards."""
     size = costs.size
     log_caps = state.log_values
-    if rules.limit == CURRENT:
+    if rules.limit == Limit.CURRENT:
         log_caps = neighbourhood_log_weights(state.graph, state.log_weights)
     _copy(feedback_graph(state.log_weights, costs, budget, log_caps), state.graph)
-    if rules.limit == VALUE:
+    if rules.limit == Limit.VALUE:
         _copy(neighbourhood_log_weights(state.graph, state.log_weights), state.log_values)
     _copy(dominating_set(state.graph), plan.dominating)
     members, total = 0, 0.0
@@ -133,14 +141,7 @@ def drawn_model(probabilities, uniform):
     total = 0.0
     for k in range(probabilities.size):
         total += probabilities[k]
-    reached, last = 0.0, 0
-    for k in range(probabilities.size):
-        if probabilities[k] > 0.0:
-            last = k  # never a model of probability zero, whatever the rounding
-            reached += probabilities[k]
-            if uniform * total < reached:
-                break
-    return last
+    return draw_one(probabilities, uniform * total)
 
 
 @kernel
@@ -267,7 +268,7 @@ def efl_fg_rounds(rounds, rules, costs, state, plan, record):
         _fill_losses(rounds, first, last, work.members, n, work.losses, record.clipped)
         loss, squared_error = _ensemble_losses(rounds, first, last, work.shares, work.members, n, record.clipped)
         record.squared_error[t] = squared_error
-        record.count[t] = n
+        record.sent[t] = n
         for k in range(size):
             record.dominating[t] += plan.dominating[k]
             if state.graph[node, k]:

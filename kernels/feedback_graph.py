@@ -57,6 +57,8 @@ def feedback_graph(log_weights, costs, budget, log_caps):
     graph
         Truth values, (K, K). Every model is its own neighbour. Ties in (3) go to the model with the lower number.
     """
+    if log_weights.ndim != 1 or costs.ndim != 1 or log_caps.ndim != 1:
+        raise ValueError("weights, costs and caps must be vectors, with one entry for each model.")
     _check_graph_inputs(log_weights, costs, budget, log_caps)
     size = log_weights.size
     graph = np.zeros((size, size), np.bool_)
@@ -199,6 +201,9 @@ def _best_by_logarithm(models, logs, costs, budget, spent, first):
 @kernel
 def neighbourhood_log_weights(graph, log_weights):
     """Logarithm of the weight of each model's out-neighbourhood; infinite where a model has no neighbour at all."""
+    _check_square(graph)
+    if log_weights.ndim != 1 or log_weights.size != graph.shape[0]:
+        raise ValueError("there must be one weight for each model of the graph.")
     sums = np.empty(log_weights.size)
     for k in range(log_weights.size):
         top = -math.inf
@@ -217,11 +222,18 @@ def neighbourhood_log_weights(graph, log_weights):
 
 
 @kernel
+def _check_square(graph):
+    if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
+        raise ValueError("a graph must be a square matrix, with a row and a column for each model.")
+
+
+@kernel
 def dominating_set(graph):
     """Greedy set cover (Chvatal 1979): models whose out-neighbourhoods together hold every model.
 
     In each step the model with most neighbours that are not covered yet; ties go to the lower number.
     """
+    _check_square(graph)
     size = graph.shape[0]
     chosen, covered = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
     gains = np.zeros(size, np.int64)
@@ -287,6 +299,7 @@ def independence_number(graph):
     Branch and bound over bit sets: a vertex with at most one neighbour is taken, otherwise one with most neighbours is
     taken or left out, and a branch ends that cannot beat the best.
     """
+    _check_square(graph)
     size = graph.shape[0]
     if not 1 <= size <= _BITS:
         raise ValueError("the exact independence number is for 1 to 64 models.")

@@ -1,136 +1,133 @@
-"""Losses of a mixture ``mix = sum_k alpha_k h_k`` and their gradients in alpha, with the base predictors as a table.
+"""Losses of a mixture ``sum_k alpha_k h_k`` of base predictors, over clients: their gradients in alpha.
 
-``predictions`` has one row per sample (or element) and one column per base predictor. A row of weight zero does not
-count, whatever its mixture; a weighted row to which the mixture gives no mass costs +inf.
+The predictors are rows of a sparse matrix over the elements of a domain (densities) or over samples (predictions);
+clients are rows over the same columns. With D_j for the distribution of client j and s_j for its share:
+
+log                       -sum_j s_j sum_v D_j(v) log(mixture_v)
+squared, of densities     sum_j s_j sum_v (mixture_v - D_j(v))**2
+squared, of predictions   sum_j s_j sum_v D_j(v) (mixture_v - y_v)**2
 """
+
+import math
+from typing import NamedTuple
 
 import numpy as np
 
-from fedrepro.kernels._checks import check_finite, check_not_negative
+from fedrepro.kernels._choices import Choice
 from fedrepro.kernels._jit import kernel, reassociating
 
 
-@kernel
-def _check_table(predictions, alpha):
-    if predictions.shape[1] != alpha.size:
-        raise ValueError("alpha must have one entry for each column of predictions.")
-    check_finite(alpha)
-    check_finite(predictions)
+class Loss(Choice):
+    """Of a mixture; the squared loss is that of predictions where a problem has targets, and of densities elsewhere."""
+
+    LOG = 0
+    SQUARED = 1
+
+
+class Problem(NamedTuple):
+    """Base predictors (q rows over the elements) and clients (p rows over the same elements)."""
+
+    indptr: np.ndarray  # int64, q + 1
+    indices: np.ndarray  # uint32: elements with positive mass, or samples
+    values: np.ndarray  # float64: h_k(v)
+    background: np.ndarray  # float64: a distribution that smooths every predictor, or empty
+    smoothing: float  # its share: h_k = values + smoothing * background
+    client_indptr: np.ndarray  # int64, p + 1
+    client_indices: np.ndarray  # uint32
+    client_values: np.ndarray  # float64: the client's distribution over the elements
+    targets: np.ndarray  # float64: y of each sample, or empty
+    rows: int  # number of elements, or of samples
 
 
 @kernel
-def _check_rows(rows, per_row):
-    if per_row.size != rows:
-        raise ValueError("row_weights and targets must have one entry for each row of predictions.")
-    check_finite(per_row)
+def entries(indptr, k):
+    """Where row k stands. Unsigned, so that an index needs no test for being negative: 0.63 ns for 0.91 ns an entry."""
+    return range(np.uint64(indptr[k]), np.uint64(indptr[k + 1]))
 
 
 @kernel
-def check_offsets(offsets, end):
-    """Check that offsets rise from 0 to ``end``, as those of ragged rows do."""
-    if offsets.size < 2 or offsets[0] != 0 or offsets[-1] != end:
-        raise ValueError("offsets must start at 0 and end at the number of entries.")
-    for i in range(offsets.size - 1):
-        if offsets[i + 1] < offsets[i]:
-            raise ValueError("offsets must not fall.")
+def pull_of_clients(problem, clients, shares, pull):
+    """sum_j shares[j] * D_j over the given clients, into `pull`."""
+    for v in range(pull.size):
+        pull[v] = 0.0
+    for position in range(clients.size):
+        j = clients[position]
+        for i in entries(problem.client_indptr, j):
+            pull[problem.client_indices[i]] += shares[position] * problem.client_values[i]
+
+
+@kernel
+def mix_sent(problem, sent, coefficients, n, mixture):
+    """Add the sum over the predictors sent[:n] of coefficient * h_k to `mixture`."""
+    share = 0.0
+    for position in range(n):
+        coefficient = coefficients[position]
+        share += coefficient
+        for i in entries(problem.indptr, sent[position]):
+            mixture[problem.indices[i]] += coefficient * problem.values[i]
+    if problem.smoothing > 0.0:
+        share *= problem.smoothing
+        for v in range(mixture.size):
+            mixture[v] += share * problem.background[v]
+
+
+@kernel
+def fill_log_slopes(pull, mixture, rows, slopes):
+    """Derivative of the log loss by the mixture at each row. A row that nobody sent covers pulls on nobody."""
+    for v in range(rows):
+        covered = mixture[v] if mixture[v] > 0.0 else math.inf
+        slopes[v] = -pull[v] / covered
+
+
+@kernel
+def _fill_slopes(problem, loss, mass, pull, mixture, slopes):
+    """Derivative of the loss by the mixture at each row."""
+    if loss == Loss.LOG:
+        fill_log_slopes(pull, mixture, problem.rows, slopes)
+    elif problem.targets.size == 0:
+        for v in range(problem.rows):
+            slopes[v] = 2.0 * (mass * mixture[v] - pull[v])
+    else:
+        for v in range(problem.rows):
+            slopes[v] = 2.0 * pull[v] * (mixture[v] - problem.targets[v])
 
 
 @reassociating
-def _dot(a, b):  # reordered, as in a BLAS: 37 us against 129 us for 200 rows of 1,000
-    total = 0.0
-    for i in range(a.size):
-        total += a[i] * b[i]
-    return total
+def _gradient_of_rows(problem, common, slopes, sent, n, gradient):
+    # Reordering the sums lets them gather in several lanes: 0.40 ns against 0.66 ns an entry.
+    for position in range(n):
+        total = 0.0
+        for i in entries(problem.indptr, sent[position]):
+            total += slopes[problem.indices[i]] * problem.values[i]
+        gradient[position] = common + total
 
 
 @kernel
-def log_cost(weight, mass):
-    """``-weight log(mass)``, with 0 log 0 = 0; +inf where the mass is not positive."""
-    if weight == 0.0:
-        return 0.0
-    return -weight * np.log(mass) if mass > 0.0 else np.inf
+def gradient_of_mixture(problem, loss, mass, work, n):
+    """Gradient by the coefficients of work.sent[:n], into work.gradient.
+
+    Parameters
+    ----------
+    loss
+        A number of `Loss`.
+    mass
+        Sum of the clients' shares.
+    work
+        Has `pull` (of the clients), `mixture` (of what was sent), `slopes`, `sent` and `gradient`.
+    """
+    _fill_slopes(problem, loss, mass, work.pull, work.mixture, work.slopes)
+    common = 0.0
+    if problem.smoothing > 0.0:
+        for v in range(problem.rows):
+            common += work.slopes[v] * problem.background[v]
+    _gradient_of_rows(problem, problem.smoothing * common, work.slopes, work.sent, n, work.gradient)
 
 
 @kernel
-def mixture_log_loss(predictions, alpha, row_weights):
-    """``-sum_r w_r log(mix_r)``."""
-    _check_table(predictions, alpha)
-    _check_rows(predictions.shape[0], row_weights)
-    check_not_negative(row_weights)
-    loss = 0.0
-    for r in range(predictions.shape[0]):
-        loss += log_cost(row_weights[r], _dot(predictions[r], alpha))
-    return loss
-
-
-@kernel
-def mixture_log_gradient(predictions, alpha, row_weights):
-    """``-sum_r w_r P_rk / mix_r`` for each k; -inf where a weighted row has no mass and h_k has some."""
-    _check_table(predictions, alpha)
-    _check_rows(predictions.shape[0], row_weights)
-    check_not_negative(row_weights)
-    gradient = np.zeros(alpha.size)
-    for r in range(predictions.shape[0]):
-        mass = _dot(predictions[r], alpha)
-        if row_weights[r] == 0.0:
-            continue
-        if mass > 0.0:
-            gradient -= (row_weights[r] / mass) * predictions[r]
-        else:
-            gradient[predictions[r] > 0.0] = -np.inf
-    return gradient
-
-
-@kernel
-def mixture_squared_loss(predictions, alpha, targets, row_weights):
-    """``sum_r w_r (mix_r - y_r)**2``."""
-    _check_table(predictions, alpha)
-    _check_rows(predictions.shape[0], targets)
-    _check_rows(predictions.shape[0], row_weights)
-    loss = 0.0
-    for r in range(predictions.shape[0]):
-        loss += row_weights[r] * (_dot(predictions[r], alpha) - targets[r]) ** 2
-    return loss
-
-
-@kernel
-def mixture_squared_gradient(predictions, alpha, targets, row_weights):
-    """``2 sum_r w_r (mix_r - y_r) P_rk`` for each k."""
-    _check_table(predictions, alpha)
-    _check_rows(predictions.shape[0], targets)
-    _check_rows(predictions.shape[0], row_weights)
-    gradient = np.zeros(alpha.size)
-    for r in range(predictions.shape[0]):
-        gradient += (2.0 * row_weights[r] * (_dot(predictions[r], alpha) - targets[r])) * predictions[r]
-    return gradient
-
-
-@kernel
-def log_loss_by_client(predictions, alpha, offsets):
-    """Mean of ``-log(mix_r)`` over the rows of each client; client j holds rows offsets[j] to offsets[j + 1]."""
-    _check_table(predictions, alpha)
-    check_offsets(offsets, predictions.shape[0])
-    losses = np.zeros(offsets.size - 1)
-    for j in range(losses.size):
-        if offsets[j] == offsets[j + 1]:
-            raise ValueError("every client must have at least one row.")
-        for r in range(offsets[j], offsets[j + 1]):
-            losses[j] += log_cost(1.0, _dot(predictions[r], alpha))
-        losses[j] /= offsets[j + 1] - offsets[j]
-    return losses
-
-
-@kernel
-def squared_loss_by_client(predictions, alpha, targets, offsets):
-    """Mean of ``(mix_r - y_r)**2`` over the rows of each client; client j holds rows offsets[j] to offsets[j + 1]."""
-    _check_table(predictions, alpha)
-    _check_rows(predictions.shape[0], targets)
-    check_offsets(offsets, predictions.shape[0])
-    losses = np.zeros(offsets.size - 1)
-    for j in range(losses.size):
-        if offsets[j] == offsets[j + 1]:
-            raise ValueError("every client must have at least one row.")
-        for r in range(offsets[j], offsets[j + 1]):
-            losses[j] += (_dot(predictions[r], alpha) - targets[r]) ** 2
-        losses[j] /= offsets[j + 1] - offsets[j]
-    return losses
+def squared_norms(problem, pull, mass, norms):
+    """sum_v w_v h_k(v)**2 for each k, with the weights w of the squared loss: the bias of FedBoost's Section 4.2."""
+    for k in range(norms.size):
+        norms[k] = 0.0
+        for i in range(problem.indptr[k], problem.indptr[k + 1]):
+            weight = mass if problem.targets.size == 0 else pull[problem.indices[i]]
+            norms[k] += weight * problem.values[i] ** 2

@@ -4,29 +4,11 @@ The steps are those of `fedrepro.kernels.fedboost`; only the problem changes fro
 prediction is: the error of a round is that of the ensemble that was sent, before it is updated.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from fedrepro.kernels._jit import kernel
-from fedrepro.kernels.fedboost import (
-    IMPORTANCE,
-    Problem,
-    Rules,
-    count_round,
-    draw_predictors,
-    gradient_of_mixture,
-    mirror_update,
-    mix_sent,
-    weigh_sent,
-)
-
-
-class Prices(NamedTuple):
-    """What a predictor costs where probabilities are set, and what it costs to send."""
-
-    drawn: np.ndarray  # float64, K
-    sent: np.ndarray  # float64, K
+from fedrepro.kernels.fedboost import Gradient, Rules, count_round, draw_predictors, mirror_update, weigh_sent
+from fedrepro.kernels.mixture import Problem, gradient_of_mixture, mix_sent
 
 
 @kernel
@@ -48,18 +30,16 @@ def _problem_of_round(arriving, t):
 
 
 @kernel
-def online_fedboost_rounds(arriving, rules, state, prices, work, squared_error, sent_cost, sent_count):
+def online_fedboost_rounds(arriving, rules, state, prices, costs, work, squared_error, sent_cost, sent_count):
     """Run rounds of FedBoost under the squared loss; ``state`` is changed, and one entry per round is written.
 
     ``arriving`` is a `Rounds` of `fedrepro.kernels.efl_fg` whose uniforms have a row per round, one for each predictor.
+    Probabilities are set by ``prices``; ``costs`` is what it costs to send.
     """
-    inverse_prices = 1.0 / prices.drawn
     for t in range(squared_error.size):
         problem = _problem_of_round(arriving, t)
         rules_now = Rules(rules.loss, rules.sampling, rules.mirror, rules.gradient, arriving.budgets[t], rules.step)
-        uniform_gamma = min(1.0, rules_now.budget / np.sum(prices.drawn))
-        uniforms = arriving.uniforms[min(t, arriving.uniforms.shape[0] - 1)]
-        n = draw_predictors(rules_now, state, inverse_prices, uniform_gamma, uniforms, work)
+        n = draw_predictors(rules_now, state, prices, arriving.uniforms[t], work)
         weigh_sent(state, work, n)
         mix_sent(problem, work.sent, work.coefficients, n, work.mixture)
         for i in range(problem.rows):
@@ -67,12 +47,12 @@ def online_fedboost_rounds(arriving, rules, state, prices, work, squared_error, 
             squared_error[t] += error * error
             work.pull[i] = 1.0 / problem.rows  # every client weighs the same
         for position in range(n):
-            sent_cost[t] += prices.sent[work.sent[position]]
+            sent_cost[t] += costs[work.sent[position]]
         sent_count[t] = n
         gradient_of_mixture(problem, rules.loss, 1.0, work, n)
         for i in range(problem.rows):
             work.mixture[i] = 0.0
-        if rules.gradient == IMPORTANCE:
+        if rules.gradient == Gradient.IMPORTANCE:
             for position in range(n):
                 work.gradient[position] /= work.gamma[position]
         count_round(state)

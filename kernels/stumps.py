@@ -23,6 +23,16 @@ _HALVINGS = 100
 
 
 @kernel
+def _check_boundaries(boundaries, end):
+    """Boundaries of slices: they begin at 0, never fall, and end at ``end``."""
+    if boundaries.size == 0 or boundaries[0] != 0 or boundaries[-1] != end:
+        raise ValueError("starts and offsets must begin at 0 and end where the stumps or the samples do.")
+    for i in range(boundaries.size - 1):
+        if boundaries[i] > boundaries[i + 1]:
+            raise ValueError("starts and offsets must not fall.")
+
+
+@kernel
 def stump_edges(codes, starts, v):
     """The edge of every stump under several weightings at once.
 
@@ -41,6 +51,7 @@ def stump_edges(codes, starts, v):
     d, n = codes.shape
     if starts.size != d + 1 or v.shape[0] != n:
         raise ValueError("starts needs an entry more than there are features, and v a row for each sample.")
+    _check_boundaries(starts, starts[-1])
     g = v.shape[1]
     total, below = np.zeros(g), np.empty(g)
     for i in range(n):
@@ -52,8 +63,8 @@ def stump_edges(codes, starts, v):
         between = np.zeros((stumps + 1, g))  # sums of v between successive thresholds
         for i in range(n):
             code = codes[j, i]
-            if code > stumps:
-                raise ValueError("a code must not be larger than its feature's number of thresholds.")
+            if not 0 <= code <= stumps:
+                raise ValueError("a code must lie between 0 and its feature's number of thresholds.")
             for c in range(g):
                 between[code, c] += v[i, c]
         below[:] = 0.0
@@ -140,6 +151,9 @@ def best_step(weights, moves, offsets, own, smoothing):
     """
     if weights.size != moves.size or offsets[-1] != weights.size:
         raise ValueError("weights and moves need an entry for each sample of the domains.")
+    _check_boundaries(offsets, weights.size)
+    if not 0 <= own < offsets.size - 1:
+        raise ValueError("own must be the number of a domain.")
     largest = 0.0
     for i in range(moves.size):
         largest = max(largest, abs(moves[i]))

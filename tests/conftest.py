@@ -2,12 +2,15 @@
 
 import pytest
 
+import fedrepro
+
+fedrepro.prepare()  # before any test imports NumPy
+
 
 @pytest.fixture(scope="session", autouse=True)
 def apart_from_the_users_own(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FEDREPRO_STORE", str(tmp_path_factory.mktemp("store")))
         patch.setenv("FEDREPRO_OUTPUT", str(tmp_path_factory.mktemp("output")))
-        patch.delenv("FEDREPRO_PROGRESS", raising=False)
         patch.delenv("FEDREPRO_CLUSTER", raising=False)
         yield

@@ -27,7 +27,17 @@ def test_the_package_loads_nothing_heavy_and_not_even_numpy():
     assert found["seconds"] < 0.5
 
 
-@pytest.mark.parametrize("statement", ["from fedrepro import Federation", "import fedrepro.cli"])
+def test_the_package_changes_nothing_in_the_process():
+    program = """
+import os, sys, warnings
+before = dict(os.environ), list(warnings.filters), os.getcwd(), sys.path[:]
+import fedrepro
+assert (dict(os.environ), list(warnings.filters), os.getcwd(), sys.path[:]) == before
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("statement", ["from fedrepro import Federation", "import fedrepro.cli.main"])
 def test_federations_and_the_command_line_load_nothing_heavy(statement):
     assert not HEAVY & set(after(statement)["modules"])
 
@@ -41,3 +51,8 @@ def test_an_unknown_name_is_an_attribute_error():
 
     with pytest.raises(AttributeError, match="nothing_of_the_kind"):
         _ = fedrepro.nothing_of_the_kind
+
+
+def test_algorithms_that_train_no_networks_do_without_jax():
+    assert "jax" not in after("from fedrepro.algorithms import fedavg, fedboost, afl, irm")["modules"]
+    assert "jax" in after("from fedrepro.algorithms import omni_fedge")["modules"]

@@ -1,6 +1,7 @@
 """What is shipped, what is pinned, and that it installs: the wheel, requirements.lock, environment.yml, versions."""
 
 import ast
+import itertools
 import re
 import runpy
 import shutil
@@ -101,8 +102,8 @@ def test_what_is_imported_is_a_dependency_and_the_other_way_round():
         if path.parts[0] in SHIPPED and path.suffix == ".py"
         for name in imported_by(ROOT / path) - sys.stdlib_module_names - {"fedrepro"}
     }
-    extras = PROJECT["optional-dependencies"]
-    declared = {Requirement(text).name for text in PROJECT["dependencies"] + extras["cluster"] + extras["bench"]}
+    extras = (PROJECT["optional-dependencies"][name] for name in ("networks", "papers", "cluster", "bench"))
+    declared = {Requirement(text).name for text in itertools.chain(PROJECT["dependencies"], *extras)}
     assert imported | STARTED == declared
 
 
@@ -124,8 +125,12 @@ def test_the_lock_is_pins_with_hashes_and_names_no_host(lock):
     assert "://" not in text
 
 
-LOCKED = [(text, "requirements.lock") for text in PROJECT["dependencies"] + PROJECT["optional-dependencies"]["test"]]
-LOCKED += [(text, "requirements-bench.lock") for text in PROJECT["optional-dependencies"]["bench"]]
+LOCKED = [(text, "requirements.lock") for text in PROJECT["dependencies"]] + [
+    (text, "requirements-bench.lock" if extra == "bench" else "requirements.lock")
+    for extra, texts in PROJECT["optional-dependencies"].items()
+    for text in texts
+    if Requirement(text).name != PROJECT["name"]
+]
 
 
 @pytest.mark.parametrize(("text", "lock"), LOCKED)

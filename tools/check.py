@@ -12,6 +12,7 @@ PYTEST = [sys.executable, "-m", "pytest", "-q"]
 KERNEL_COVERAGE = 98  # per cent of the statements in kernels/ that tests/kernels must run; measured: 99
 AT_ONCE = 2  # steps that run beside each other: none of them keeps two cores busy
 WHOLE_PAPERS = "tests/papers"  # half of the time of all tests
+OTHER_PROCESSORS = "tests/test_same_bits.py"  # minutes of emulation
 LOOK_AGAIN = 0.5  # seconds
 
 Step = tuple[str, list[str], dict[str, str]]  # what it is, its command, environment variables of its own
@@ -29,10 +30,12 @@ def steps(scratch: Path) -> list[Step]:
     coverage = ["--cov=fedrepro.kernels", "--cov-report=term-missing", f"--cov-fail-under={KERNEL_COVERAGE}"]
     without_jit = {"NUMBA_DISABLE_JIT": "1", "COVERAGE_FILE": str(scratch / "coverage")}
     return [
-        ("all tests but those of the papers", [*PYTEST, f"--ignore={WHOLE_PAPERS}"], {}),
+        ("all other tests", [*PYTEST, f"--ignore={WHOLE_PAPERS}", f"--ignore={OTHER_PROCESSORS}"], {}),
         ("tests of the papers", [*PYTEST, WHOLE_PAPERS], {}),
+        ("the same bits, also on emulated processors", [*PYTEST, OTHER_PROCESSORS], {}),
         ("notebooks", notebooks, {}),
         ("kernels without the JIT, with coverage", [*PYTEST, "tests/kernels", *coverage], without_jit),
+        ("types", [sys.executable, "tools/check_types.py"], {}),
     ]
 
 

@@ -1,90 +1,29 @@
-"""Runs the papers' notebooks as they are committed, compares their outputs with nbval, and checks their results.
+"""Computes the papers' trials, lets nbval run the committed notebooks on them, and checks outputs and results.
 
 Outputs can only be the same where the data are: a notebook records the data variants that it was run with. Where others
 are at hand, its cells must run, but what they show is not compared.
 """
 
+# ruff: noqa: E402  (what loads NumPy comes after the call that settles its target)
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Literal
+
+import fedrepro
+
+fedrepro.prepare()
 
 import nbformat
-from pydantic import BaseModel, ConfigDict
+from rich.console import Console
 
-from fedrepro.data.stand_ins import find_or_stand_in, variant_of
+from fedrepro import settings
+from fedrepro.data.sources.stand_ins import find_or_stand_in, variant_of
 from fedrepro.errors import DataUnavailable
-from fedrepro.paper import declaration, folder, keys
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(strict=True)
-
-
-class Figure(_Part):
-    """A figure in results.json."""
-
-    files: list[str]
-    data: dict[str, Any]
-    published: dict[str, Any]
-
-
-class Table(_Part):
-    """A table in results.json."""
-
-    columns: list[str]
-    rows: list[list[Any]]
-    published: dict[str, Any]
-
-
-class Claim(_Part):
-    """A claim in results.json."""
-
-    text: str
-    verdict: Literal["reproduced", "partly", "not-reproduced", "not-testable"]
-    measured: dict[str, Any]
-    why: str
-
-
-class Source(_Part):
-    """A data set in results.json; all null where it could not be had."""
-
-    variant: str | None
-    digest: str | None
-    source: str | None
-
-
-class Trials(_Part):
-    """The trials behind results: how many, and their seconds one after the other."""
-
-    number: int
-    seconds: float
-
-
-class Provenance(_Part):
-    """Where results came from."""
-
-    commit: str
-    versions: dict[str, str]
-    seconds: float
-    trials: Trials
-    data: dict[str, Source]
-
-
-class Results(_Part):
-    """What others rely on in results.json; there may be more."""
-
-    paper: str
-    profile: Literal["quick", "full"]
-    parameters: dict[str, bool | int | float | str]
-    seeds: list[int]
-    figures: dict[str, Figure]
-    tables: dict[str, Table]
-    claims: dict[str, Claim]
-    errata: list[dict[str, Any]]
-    choices: list[dict[str, Any]]
-    provenance: Provenance
+from fedrepro.reproduction.paper import declaration, folder, keys, resolve
+from fedrepro.reproduction.progress import Display
+from fedrepro.reproduction.results import load
+from fedrepro.reproduction.run import Run, processes
 
 
 def variant_at_hand(name: str) -> str | None:
@@ -109,8 +48,8 @@ def other_data(notebook: Path) -> list[str]:
 
 
 def check_results(key: str, path: Path) -> None:
-    """Raise where results.json is not what others rely on, or lacks something that paper.toml lists."""
-    results, declared = Results.model_validate_json(path.read_bytes()), declaration(key)
+    """Raise where results.json does not fit its model, or lacks something that paper.toml lists."""
+    results, declared = load(path), declaration(key)
     for part in ("figures", "tables", "claims"):
         produced, listed = set(getattr(results, part)), set(getattr(declared, part))
         if produced != listed:
@@ -131,5 +70,16 @@ def check(key: str, output: Path) -> int:
     return code
 
 
+def compute() -> None:
+    """Run what is not stored of all papers' trials: the notebooks then only read."""
+    papers = {key: resolve(declaration(key), "quick", {}) for key in keys()}
+    with Display(Console()) as display:
+        for _, problem in Run(papers, "quick", settings.jobs(), display).compute():
+            if problem is not None:
+                raise problem
+
+
 if __name__ == "__main__":
-    sys.exit(max(check(key, Path(sys.argv[1]) / key) for key in keys()))
+    with processes("quick"):
+        compute()
+        sys.exit(max(check(key, Path(sys.argv[1]) / key) for key in keys()))

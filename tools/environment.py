@@ -5,13 +5,16 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-CONDA_NAMES = {"jupyter-client": "jupyter_client"}  # the others have the same name there
+EXTRAS = ("papers", "networks", "test")
+CONDA_NAMES = {"jupyter-client": "jupyter_client", "build": "python-build"}  # the others have the same name there
+OWN = re.compile(r"fedrepro\[")
 
 
 def environment(pyproject: str) -> str:
     """The text of environment.yml for the text of a pyproject.toml."""
     project = tomllib.loads(pyproject)["project"]
-    conda = [_conda(requirement) for requirement in project["dependencies"]]
+    extras = [one for extra in EXTRAS for one in project["optional-dependencies"][extra]]
+    conda = [_conda(one) for one in (*project["dependencies"], *extras) if not OWN.match(one)]
     return "\n".join(
         [
             "# Written by `make lock` from pyproject.toml.",
@@ -30,7 +33,7 @@ def environment(pyproject: str) -> str:
 
 
 def _conda(requirement: str) -> str:
-    name, limits = re.fullmatch(r"([a-z0-9-]+)(.*)", requirement).groups()
+    name, limits = re.fullmatch(r"([a-z0-9-]+)(?:\[[a-z,]+\])?(.*)", requirement).groups()
     return CONDA_NAMES.get(name, name) + limits
 
 

@@ -1,18 +1,24 @@
-"""The papers' algorithms: plain functions from a federation and settings to a Trace."""
+"""The papers' algorithms: plain functions from a federation and settings to a Trace.
+
+``omni_fedge`` is loaded when it is asked for (PEP 562): it trains networks and needs JAX, which the others do without.
+"""
+
+from importlib import import_module
 
 from fedrepro.algorithms.afl import afl
-from fedrepro.algorithms.aflboost import aflboost
-from fedrepro.algorithms.agnostic_fedavg import agnostic_fedavg
-from fedrepro.algorithms.approx_fedavg import approx_fedavg
-from fedrepro.algorithms.efl_fg import OnlineEnsemble, efl_fg
-from fedrepro.algorithms.fed_multiboost import fed_multiboost
-from fedrepro.algorithms.fedavg import fedavg
-from fedrepro.algorithms.fedboost import fedboost
+from fedrepro.algorithms.averaging.agnostic_fedavg import agnostic_fedavg
+from fedrepro.algorithms.averaging.approx_fedavg import approx_fedavg
+from fedrepro.algorithms.averaging.fedavg import fedavg
+from fedrepro.algorithms.averaging.scaffold import scaffold
+from fedrepro.algorithms.boosting.fed_multiboost import fed_multiboost
+from fedrepro.algorithms.boosting.multiboost import multiboost
+from fedrepro.algorithms.ensembles.aflboost import aflboost
+from fedrepro.algorithms.ensembles.efl_fg import OnlineEnsemble, efl_fg
+from fedrepro.algorithms.ensembles.fedboost import fedboost
+from fedrepro.algorithms.ensembles.online_fedboost import online_fedboost
 from fedrepro.algorithms.irm import irm
-from fedrepro.algorithms.multiboost import multiboost
-from fedrepro.algorithms.omni_fedge import omni_fedge
-from fedrepro.algorithms.online_fedboost import online_fedboost
-from fedrepro.algorithms.scaffold import scaffold
+
+_HOME_OF = {"omni_fedge": "fedrepro.algorithms.nodes.omni_fedge"}
 
 __all__ = [
     "OnlineEnsemble",
@@ -30,3 +36,9 @@ __all__ = [
     "online_fedboost",
     "scaffold",
 ]
+
+
+def __getattr__(name: str):
+    if name in _HOME_OF:
+        return getattr(import_module(_HOME_OF[name]), name)
+    raise AttributeError(f"module 'fedrepro.algorithms' has no attribute {name!r}")

@@ -7,7 +7,7 @@ On a federation of one's own::
 
     from fedrepro import Federation
     from fedrepro.algorithms import afl
-    from fedrepro.models.regression import LogisticRegression
+    from fedrepro.models import LogisticRegression
     federation = Federation.from_arrays(x, y, domains=hospital)
     trace = afl(federation, LogisticRegression(), steps=2000, step=0.1, step_domains=0.01, batch=32)
 
@@ -16,41 +16,29 @@ alike, ``mixtures=only(federation, "doctorate")`` on one domain.
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from fedrepro.algorithms.arguments import check_count, check_known, check_positive, evaluation_steps
+from fedrepro.algorithms.arguments import check_count, check_positive, chosen, evaluation_steps
 from fedrepro.algorithms.domains import Mixtures, Point, Simplex
+from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.kernels import afl as steps_of
-from fedrepro.kernels import optimisers
-from fedrepro.models.problem import Batches, Model, Problem
-from fedrepro.models.regression import Regression
+from fedrepro.kernels.afl import Gradient, GradientDomains, Version
+from fedrepro.kernels.mirror import Mirror, mirror_step
+from fedrepro.kernels.optimisers import Optimiser
+from fedrepro.kernels.sampling import draw_one
+from fedrepro.models.problem import Batches, Model, Problem, problem_of
+from fedrepro.models.regression import RegressionBatches
 from fedrepro.streams import stream
 from fedrepro.trace import Recorder, Trace
 
-Version = Literal["stochastic", "mirror", "strongly-convex", "strongly-convex-weighted", "optimistic"]
-
-VERSIONS = {
-    "stochastic": steps_of.STOCHASTIC,
-    "mirror": steps_of.MIRROR,
-    "strongly-convex": steps_of.STRONGLY_CONVEX,
-    "strongly-convex-weighted": steps_of.STRONGLY_CONVEX_WEIGHTED,
-    "optimistic": steps_of.OPTIMISTIC,
-}
-GRADIENTS = {"per-domain": steps_of.PER_DOMAIN, "weighted": steps_of.WEIGHTED}
-GRADIENTS_DOMAINS = {"batch": steps_of.BATCH, "one-domain": steps_of.ONE_DOMAIN}
-OPTIMISERS = {
-    "sgd": optimisers.SGD,
-    "momentum": optimisers.MOMENTUM,
-    "adagrad": optimisers.ADAGRAD,
-    "adam": optimisers.ADAM,
-}
 UNIFORMS_AT_ONCE = 1_000_000  # 8 MB of draws are made ahead of the steps that use them
 
 
+@checked
 def afl(
     federation: Federation,
     model: Model,
@@ -61,11 +49,12 @@ def afl(
     batch: int = 1,
     mixtures: Mixtures | None = None,
     initial_mixture: Sequence[float] | None = None,
-    gradient: Literal["per-domain", "weighted"] = "per-domain",
-    gradient_domains: Literal["batch", "one-domain"] = "batch",
-    optimiser: Literal["sgd", "momentum", "adagrad", "adam"] = "sgd",
+    gradient: str = "per-domain",
+    gradient_domains: str = "batch",
+    optimiser: str = "sgd",
     momentum: float = 0.9,
-    version: Version = "stochastic",
+    version: str = "stochastic",
+    mirror: str | None = None,
     radius: float | None = None,
     penalty: float = 0.0,
     skewness: float = 0.0,
@@ -80,15 +69,15 @@ def afl(
     Parameters
     ----------
     federation, model
-        The data, in domains, and what learns from them: a regression of `fedrepro.models.regression`, a network, or
-        anything that keeps the promises of `fedrepro.models.problem`.
+        The data, in domains, and what learns from them: a regression, a network, or a model of
+        your own (see `fedrepro.models.problem`).
     steps, step, step_domains
         T, and the step sizes γ_w and γ_λ. ``step_domains`` is not used, and need not be given, where Λ is one point
         and in the strongly convex versions. For these, ``step`` is one over the modulus of strong convexity.
     batch
         Samples in a minibatch of a domain, drawn with replacement.
     mixtures
-        Λ: `Simplex` (default), `CappedSimplex`, `Hull` or `Point` of `fedrepro.algorithms.domains`.
+        Λ: `Simplex` (default), `CappedSimplex`, `Box`, `L1Ball`, `Hull` or `Point` of `fedrepro.algorithms.domains`.
     initial_mixture
         λ_0; by default the projection of the even mixture on Λ.
     gradient
@@ -98,12 +87,15 @@ def afl(
         Of λ: ``"batch"``, the losses on a minibatch of every domain, which is that of the per-domain gradient;
         ``"one-domain"``, p times the loss on a minibatch of one domain that is drawn uniformly, and 0 elsewhere.
     optimiser, momentum
-        What makes a step of w from its gradient; ``momentum`` is for ``"momentum"``.
+        What makes a step of w from its gradient (`fedrepro.kernels.optimisers`); ``momentum`` is for ``"momentum"``.
     version
-        ``"stochastic"``: Figure 3. ``"mirror"``: λ by exponentiated gradients and projection in Kullback-Leibler
-        divergence. ``"optimistic"``: both players step from an anchor along the last gradient before they see the next
-        one. ``"strongly-convex"``: λ is the best response to the losses on all samples, and step t has the length
-        ``step / t``; ``"strongly-convex-weighted"``: ``2 step / (t + 1)``, and iterate t weighs t in the average.
+        ``"stochastic"``: Figure 3. ``"mirror"``: the same with ``mirror="entropy"``. ``"optimistic"``: both players
+        step from an anchor along the last gradient before they see the next one. ``"strongly-convex"``: λ is the best
+        response to the losses on all samples, and step t has the length ``step / t``; ``"strongly-convex-weighted"``:
+        ``2 step / (t + 1)``, and iterate t weighs t in the average.
+    mirror
+        The map of the steps of λ (`fedrepro.kernels.mirror`), in whose Bregman divergence they are projected on Λ: by
+        default ``"euclidean"``, and ``"entropy"`` (exponentiated gradients) in the mirror version.
     radius
         W is the ball of this radius around 0; by default all of space.
     penalty, skewness
@@ -133,19 +125,14 @@ def afl(
     """
     mixtures = Simplex() if mixtures is None else mixtures
     fixed = isinstance(mixtures, Point)
-    _check_choices(version, gradient, gradient_domains, optimiser)
     _check_numbers(steps, step, batch, momentum, radius, penalty, skewness, clip)
-    if skewness > 0 and not isinstance(mixtures, Simplex):
-        raise UserError("skewness needs Λ = Simplex(): on another set the term of equation (6) is no shift of losses.")
-    if not fixed and federation.n_domains < 2:
-        raise UserError("AFL guards against mixtures of domains: give the federation at least two domains.")
-    if not fixed and not version.startswith("strongly-convex"):
-        _check_step_domains(step_domains)
     rules = steps_of.Rules(
-        version=VERSIONS[version],
-        gradient=GRADIENTS[gradient],
-        gradient_domains=steps_of.FIXED if fixed else GRADIENTS_DOMAINS[gradient_domains],
-        optimiser=OPTIMISERS[optimiser],
+        version=chosen("version", version, Version),
+        gradient=chosen("gradient", gradient, Gradient),
+        gradient_domains=chosen("gradient_domains", gradient_domains, GradientDomains),
+        moves=not fixed,
+        mirror=chosen("mirror", mirror or ("entropy" if version == "mirror" else "euclidean"), Mirror),
+        optimiser=chosen("optimiser", optimiser, Optimiser),
         step=float(step),
         step_domains=float(step_domains or 0.0),
         momentum=float(momentum),
@@ -153,7 +140,14 @@ def afl(
         penalty=float(penalty),
         clip=np.inf if clip is None else float(clip),
     )
-    problem = model.on(federation)
+    _check_combination(version, gradient_domains, optimiser, mirror)
+    if skewness > 0 and not isinstance(mixtures, Simplex):
+        raise UserError("skewness needs Λ = Simplex(): on another set the term of equation (6) is no shift of losses.")
+    if not fixed and federation.n_domains < 2:
+        raise UserError("AFL guards against mixtures of domains: give the federation at least two domains.")
+    if not fixed and not version.startswith("strongly-convex"):
+        _check_step_domains(step_domains)
+    problem = problem_of(model, federation)
     examiner = None if test is None else _problem_of_test(model, problem, federation, test)
     mixture = _first_mixture(mixtures, initial_mixture, federation.n_domains)
     active = mixture > 0 if fixed else np.ones(mixture.size, dtype=bool)
@@ -222,10 +216,10 @@ def _run_step_by_step(game: _Game, count: int) -> None:
 def _prepare(game: _Game) -> None:
     """Where a version moves before it sees gradients: to the foreseen point, or to the best response."""
     rules, state = game.rules, game.state
-    if rules.version == steps_of.OPTIMISTIC:
+    if rules.version == Version.OPTIMISTIC:
         steps_of.foresee(rules, state)
-        if rules.gradient_domains != steps_of.FIXED:
-            state.mixture[:] = game.mixtures.project(state.mixture_anchor + rules.step_domains * state.ascent)
+        if rules.moves:
+            state.mixture[:] = _climbed(game, state.mixture_anchor)
     elif _responds(rules):
         losses = game.problem.domain_losses(state.w)
         _check_finite(losses, state)
@@ -238,14 +232,14 @@ def _observe(game: _Game) -> None:
     p = state.mixture.size
     nothing, losses = np.zeros(p), None
     for_w, for_domains = game.choices.random(2) if _draws_domains(rules) else (0.0, 0.0)
-    if rules.gradient == steps_of.PER_DOMAIN:
+    if rules.gradient == Gradient.PER_DOMAIN:
         losses, state.gradient[:] = batches.losses_and_gradient(state.w, batches.next(), state.mixture)
     else:
-        drawn = steps_of.drawn_from(state.mixture, for_w)
+        drawn = draw_one(state.mixture, for_w)
         _, state.gradient[:] = batches.losses_and_gradient(state.w, batches.next(drawn), np.eye(p)[drawn])
-    if rules.gradient_domains == steps_of.FIXED or _responds(rules):
+    if not rules.moves or _responds(rules):
         return
-    if rules.gradient_domains == steps_of.ONE_DOMAIN:
+    if rules.gradient_domains == GradientDomains.ONE_DOMAIN:
         drawn = int(for_domains * p)
         losses, _ = batches.losses_and_gradient(state.w, batches.next(drawn), nothing)
         losses = p * losses
@@ -257,27 +251,30 @@ def _observe(game: _Game) -> None:
 
 def _ascend(game: _Game) -> None:
     """Step 3."""
-    rules, state, mixtures = game.rules, game.state, game.mixtures
-    if rules.gradient_domains == steps_of.FIXED or _responds(rules):
+    rules, state = game.rules, game.state
+    if not rules.moves or _responds(rules):
         return
-    if rules.version == steps_of.MIRROR:
-        weights = np.empty_like(state.mixture)
-        steps_of.exponentiated(state.mixture, state.ascent, rules.step_domains, weights)
-        state.mixture[:] = mixtures.project_entropic(weights)
-    elif rules.version == steps_of.OPTIMISTIC:
-        state.mixture_anchor[:] = mixtures.project(state.mixture_anchor + rules.step_domains * state.ascent)
+    if rules.version == Version.OPTIMISTIC:
+        state.mixture_anchor[:] = _climbed(game, state.mixture_anchor)
     else:
-        state.mixture[:] = mixtures.project(state.mixture + rules.step_domains * state.ascent)
+        state.mixture[:] = _climbed(game, state.mixture)
+
+
+def _climbed(game: _Game, origin: np.ndarray) -> np.ndarray:
+    """A step of λ from ``origin`` along the last gradient, projected on Λ."""
+    rules, moved = game.rules, np.empty_like(origin)
+    mirror_step(rules.mirror, origin, game.state.ascent, rules.step_domains, moved)
+    return game.mixtures.project(moved, Mirror.labels()[rules.mirror])
 
 
 def _responds(rules: steps_of.Rules) -> bool:
     """Whether λ is a best response."""
-    strongly_convex = rules.version in (steps_of.STRONGLY_CONVEX, steps_of.STRONGLY_CONVEX_WEIGHTED)
-    return strongly_convex and rules.gradient_domains != steps_of.FIXED
+    return rules.moves and rules.version in (Version.STRONGLY_CONVEX, Version.STRONGLY_CONVEX_WEIGHTED)
 
 
 def _draws_domains(rules: steps_of.Rules) -> bool:
-    return rules.gradient == steps_of.WEIGHTED or rules.gradient_domains == steps_of.ONE_DOMAIN
+    one_domain = rules.moves and rules.gradient_domains == GradientDomains.ONE_DOMAIN
+    return one_domain or rules.gradient == Gradient.WEIGHTED
 
 
 # --- compiled: regression, against all mixtures or a fixed one -----------------------------------------------------
@@ -285,12 +282,14 @@ def _draws_domains(rules: steps_of.Rules) -> bool:
 
 def _is_compiled(game: _Game) -> bool:
     known = isinstance(game.mixtures, Simplex | Point)
-    return isinstance(game.problem, Regression) and known and not _responds(game.rules)
+    return game.problem.regression is not None and known and not _responds(game.rules)
 
 
 def _run_compiled(game: _Game, count: int) -> None:
     """The same steps in one compiled call; draws are made for as many steps at once as fit into a fixed memory."""
-    rules, batches = game.rules, game.batches
+    rules, batches, regression = game.rules, game.batches, game.problem.regression
+    assert regression is not None and isinstance(batches, RegressionBatches)  # as `_is_compiled` says
+    samples, form = regression
     per_step = batches.batch * steps_of.minibatches_of_a_domain(rules)
     at_once = max(1, UNIFORMS_AT_ONCE // (per_step * game.state.mixture.size))
     while count > 0:
@@ -298,8 +297,8 @@ def _run_compiled(game: _Game, count: int) -> None:
         batches.reserve(now * per_step)
         choices = game.choices.random((now, 2)) if _draws_domains(rules) else np.zeros((now, 2))
         finite = steps_of.regression_steps(
-            game.problem.samples,
-            game.problem.form,
+            samples,
+            form,
             rules,
             game.state,
             game.shift,
@@ -350,27 +349,25 @@ def _measured(problem: Problem | None, examiner: Problem | None, w: np.ndarray) 
 
 def _traffic(rules: steps_of.Rules, n: int, active: int) -> tuple[int, int]:
     """Scalars that the server sends and receives in a step."""
-    visited = active if rules.gradient == steps_of.PER_DOMAIN else 1
+    visited = active if rules.gradient == Gradient.PER_DOMAIN else 1
     sent, received = visited * n, visited * n
-    if rules.gradient_domains == steps_of.FIXED:
+    if not rules.moves:
         return sent, received
-    if rules.gradient_domains == steps_of.BATCH:  # all domains answer with a loss, and need w for it
+    if rules.gradient_domains == GradientDomains.BATCH:  # all domains answer with a loss, and need w for it
         return active * n, received + active
-    return sent + (n if rules.gradient == steps_of.WEIGHTED else 0), received + 1
+    return sent + (n if rules.gradient == Gradient.WEIGHTED else 0), received + 1
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------
 
 
-def _check_choices(version: str, gradient: str, gradient_domains: str, optimiser: str) -> None:
-    check_known("version", version, VERSIONS)
-    check_known("gradient", gradient, GRADIENTS)
-    check_known("gradient_domains", gradient_domains, GRADIENTS_DOMAINS)
-    check_known("optimiser", optimiser, OPTIMISERS)
+def _check_combination(version: str, gradient_domains: str, optimiser: str, mirror: str | None) -> None:
     if version not in ("stochastic", "mirror") and optimiser != "sgd":
         raise UserError(f"version={version!r} fixes the steps of w: use optimiser='sgd'.")
     if version.startswith("strongly-convex") and gradient_domains != "batch":
         raise UserError(f"version={version!r} responds to all samples of every domain: use gradient_domains='batch'.")
+    if version.startswith("strongly-convex") and mirror is not None:
+        raise UserError(f"version={version!r} makes no step of λ, which is a best response: leave mirror out.")
 
 
 def _check_numbers(steps, step, batch, momentum, radius, penalty, skewness, clip) -> None:
@@ -402,7 +399,11 @@ def _first_mixture(mixtures: Mixtures, given: Sequence[float] | None, domains: i
     if given is None:
         return mixtures.project(np.full(domains, 1.0 / domains))
     mixture = np.array(given, dtype=np.float64)
-    if mixture.shape != (domains,) or not np.allclose(mixtures.project(mixture), mixture, rtol=0.0, atol=1e-9):
+    if (
+        mixture.shape != (domains,)
+        or not np.isfinite(mixture).all()
+        or not np.allclose(mixtures.project(mixture), mixture, rtol=0.0, atol=1e-9)
+    ):
         raise UserError(f"initial_mixture must be a mixture of the {domains} domains that lies in Λ.")
     return mixture
 
@@ -410,7 +411,7 @@ def _first_mixture(mixtures: Mixtures, given: Sequence[float] | None, domains: i
 def _problem_of_test(model: Model, problem: Problem, federation: Federation, test: Federation) -> Problem:
     if test.domain_names != federation.domain_names:
         raise UserError("The test data must have the domains of the federation, under the same names.")
-    examiner = model.on(test)
+    examiner = problem_of(model, test)
     if examiner.n_parameters != problem.n_parameters:
         raise UserError("The test data must have the features of the federation: the model has another size on them.")
     return examiner

@@ -1,51 +1,64 @@
 """Λ: the mixtures of domains against which an agnostic learner guards itself.
 
-Each set knows how to project on itself, in the Euclidean and in the entropic geometry, and which of its mixtures is the
+Each set knows how to project on itself, in the Bregman divergence of a mirror map, and which of its mixtures is the
 worst for given losses; the learner knows nothing else of it. A set of one point turns an agnostic learner into an
 ordinary one, which trains on that mixture.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
-from fedrepro.kernels.capped import project_capped_simplex
-from fedrepro.kernels.entropic import kl_project_capped_simplex, kl_project_simplex
-from fedrepro.kernels.sets import project_hull
-from fedrepro.kernels.simplex import project_simplex
+from fedrepro.kernels.mirror import Mirror, mirror_project
+from fedrepro.kernels.projections.box_section import project_box_section
+from fedrepro.kernels.projections.capped_simplex import project_capped_simplex
+from fedrepro.kernels.projections.hull import project_hull
+from fedrepro.kernels.projections.kullback_leibler import (
+    kl_project_box,
+    kl_project_capped_simplex,
+    kl_project_lower_bounded_simplex,
+    kl_project_simplex,
+)
+from fedrepro.kernels.projections.lower_bounded import project_lower_bounded_simplex
+
+T = TypeVar("T")
+
+_MOST_CORNERS_OF = 16  # domains: a box section has up to 16 · 2¹⁵ corners then
 
 
 class Mixtures(Protocol):
     """A convex set of mixtures of domains."""
 
-    def project(self, point: np.ndarray) -> np.ndarray:
-        """The nearest mixture of the set."""
-
-    def project_entropic(self, weights: np.ndarray) -> np.ndarray:
-        """The mixture of the set that is nearest to positive weights in Kullback-Leibler divergence."""
+    def project(self, point: np.ndarray, mirror: str = "euclidean") -> np.ndarray:
+        """The mixture of the set that is nearest in the Bregman divergence of the mirror map with that name."""
+        ...
 
     def worst(self, losses: np.ndarray) -> float:
         """The largest mixture of the losses."""
+        ...
 
     def respond(self, losses: np.ndarray) -> np.ndarray:
         """A mixture that attains it."""
+        ...
 
     def skewness(self, shares: np.ndarray) -> float:
         """The largest sum of λ_k² / shares_k over the set: equation (4) for shares m_k / m."""
+        ...
 
 
 @dataclass(frozen=True)
 class Simplex:
     """Every mixture of the domains."""
 
-    def project(self, point: np.ndarray) -> np.ndarray:
-        return project_simplex(point)
-
-    def project_entropic(self, weights: np.ndarray) -> np.ndarray:
-        return kl_project_simplex(weights)
+    def project(self, point: np.ndarray, mirror: str = "euclidean") -> np.ndarray:
+        if mirror == "entropy":
+            return kl_project_simplex(point)
+        projected = np.array(point, dtype=np.float64)
+        mirror_project(Mirror.number(mirror), projected)
+        return projected
 
     def worst(self, losses: np.ndarray) -> float:
         return float(losses.max())
@@ -63,13 +76,10 @@ class CappedSimplex:
 
     cap: float
 
-    def project(self, point: np.ndarray) -> np.ndarray:
+    def project(self, point: np.ndarray, mirror: str = "euclidean") -> np.ndarray:
         self._check(point.size)
-        return project_capped_simplex(point, self.cap)
-
-    def project_entropic(self, weights: np.ndarray) -> np.ndarray:
-        self._check(weights.size)
-        return kl_project_capped_simplex(weights, self.cap)
+        known = {"euclidean": project_capped_simplex, "entropy": kl_project_capped_simplex}
+        return _projection(known, mirror, "a capped simplex")(point, self.cap)
 
     def worst(self, losses: np.ndarray) -> float:
         corner = self._corner(losses.size)
@@ -99,6 +109,117 @@ class CappedSimplex:
             raise UserError(f"A cap of {self.cap} on {domains} domains leaves no mixture: choose 1/{domains} to 1.")
 
 
+class Box:
+    """Mixtures in which the share of every domain lies between two bounds.
+
+    Parameters
+    ----------
+    lower, upper
+        The bounds: a number for all domains, or one for each.
+    """
+
+    def __init__(self, lower=0.0, upper=1.0):
+        self.lower, self.upper = np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64)
+        if not np.all((self.lower >= 0.0) & (self.lower <= 1.0)) or not np.all(self.upper >= 0.0):
+            raise UserError("The bounds of a box must be numbers: lower ones between 0 and 1, upper ones not negative.")
+
+    def project(self, point: np.ndarray, mirror: str = "euclidean") -> np.ndarray:
+        known = {"euclidean": project_box_section, "entropy": kl_project_box}
+        return _projection(known, mirror, "a box")(point, *self._bounds(point.size))
+
+    def worst(self, losses: np.ndarray) -> float:
+        return float(self.respond(losses) @ losses)
+
+    def respond(self, losses: np.ndarray) -> np.ndarray:
+        lower, upper = self._bounds(losses.size)
+        mixture, left = lower.copy(), 1.0 - lower.sum()
+        for k in np.argsort(-losses, kind="stable"):
+            added = min(upper[k] - lower[k], left)
+            mixture[k] += added
+            left -= added
+        return mixture
+
+    def skewness(self, shares: np.ndarray) -> float:
+        return _largest_at_corners(*self._bounds(shares.size), 1.0, shares)
+
+    def _bounds(self, domains: int) -> tuple[np.ndarray, np.ndarray]:
+        if any(bound.ndim > 0 and bound.shape != (domains,) for bound in (self.lower, self.upper)):
+            raise UserError(f"A bound of the box must be a number or have one entry for each of the {domains} domains.")
+        lower, upper = np.full(domains, self.lower), np.minimum(np.full(domains, self.upper), 1.0)
+        if not (np.all(lower <= upper) and lower.sum() <= 1.0 + 1e-12 and upper.sum() >= 1.0 - 1e-12):
+            raise UserError(f"The box leaves no mixture of {domains} domains: its bounds must surround one.")
+        return lower, upper
+
+
+class L1Ball:
+    """Mixtures near a given one: the absolute differences of their shares sum to at most a radius.
+
+    Half that sum is the total variation distance, so a radius of 0.2 lets a tenth of the mixture move.
+
+    Parameters
+    ----------
+    centre
+        The share of each domain.
+    radius
+        Not negative; from 2 on, every mixture is near.
+    """
+
+    def __init__(self, centre, radius: float):
+        self.centre, self.radius = np.array(centre, dtype=np.float64), float(radius)
+        if self.centre.ndim != 1 or not _is_mixture(self.centre):
+            raise UserError("The centre lies outside the simplex: the domains' shares must be >= 0 and sum to 1.")
+        if not 0.0 <= self.radius < np.inf:
+            raise UserError("The radius of an l1 ball must be a number that is not negative.")
+
+    def project(self, point: np.ndarray, mirror: str = "euclidean") -> np.ndarray:
+        known = {
+            "euclidean": (project_lower_bounded_simplex, project_capped_simplex),
+            "entropy": (kl_project_lower_bounded_simplex, kl_project_capped_simplex),
+        }
+        above, below = _projection(known, mirror, "an l1 ball")
+        nearest = Simplex().project(point, mirror)
+        if self._holds(nearest):
+            return nearest
+        # Half of the radius lies above the centre and half below, and each half has a threshold of its own.
+        raised = above(point, self.centre, 1.0 + self.radius / 2.0)
+        lowered = below(point, self.centre, 1.0 - self.radius / 2.0)
+        return np.maximum(raised + lowered - self.centre, 0.0)
+
+    def worst(self, losses: np.ndarray) -> float:
+        return float(self.respond(losses) @ losses)
+
+    def respond(self, losses: np.ndarray) -> np.ndarray:
+        self._check(losses.size)
+        mixture, top = self.centre.copy(), int(np.argmax(losses))
+        moved = min(self.radius / 2.0, 1.0 - mixture[top])
+        mixture[top] += moved
+        for k in np.argsort(losses, kind="stable"):
+            if k != top:
+                taken = min(mixture[k], moved)
+                mixture[k] -= taken
+                moved -= taken
+        return mixture
+
+    def skewness(self, shares: np.ndarray) -> float:
+        self._check(shares.size)
+        # At a corner one domain gains, and the others are the corner of a box section.
+        largest = 0.0
+        for k in range(shares.size):
+            gained = min(self.centre[k] + self.radius / 2.0, 1.0)
+            others, other_shares = np.delete(self.centre, k), np.delete(shares, k)
+            rest = _largest_at_corners(np.zeros(others.size), others, 1.0 - gained, other_shares)
+            largest = max(largest, gained**2 / shares[k] + rest)
+        return largest
+
+    def _holds(self, mixture: np.ndarray) -> bool:
+        self._check(mixture.size)
+        return bool(np.abs(mixture - self.centre).sum() <= self.radius)
+
+    def _check(self, domains: int) -> None:
+        if self.centre.size != domains:
+            raise UserError(f"The centre mixes {self.centre.size} domains and the federation has {domains}.")
+
+
 class Hull:
     """Mixtures of given mixtures.
 
@@ -115,12 +236,9 @@ class Hull:
         if not all(_is_mixture(point) for point in self.points):
             raise UserError("A point of the hull lies outside the simplex: its shares must be >= 0 and sum to 1.")
 
-    def project(self, point: np.ndarray) -> np.ndarray:
+    def project(self, point: np.ndarray, mirror: str = "euclidean") -> np.ndarray:
         self._check(point.size)
-        return project_hull(point, self.points)[0]
-
-    def project_entropic(self, weights: np.ndarray) -> np.ndarray:
-        raise UserError("The mirror version knows no projection on a hull: use another version, or another set.")
+        return _projection({"euclidean": project_hull}, mirror, "a hull")(point, self.points)[0]
 
     def worst(self, losses: np.ndarray) -> float:
         self._check(losses.size)
@@ -153,12 +271,9 @@ class Point:
         if self.mixture.ndim != 1 or not _is_mixture(self.mixture):
             raise UserError("The mixture lies outside the simplex: the domains' shares must be >= 0 and sum to 1.")
 
-    def project(self, point: np.ndarray) -> np.ndarray:
+    def project(self, point: np.ndarray, mirror: str = "euclidean") -> np.ndarray:
         self._check(point.size)
         return self.mixture.copy()
-
-    def project_entropic(self, weights: np.ndarray) -> np.ndarray:
-        return self.project(weights)
 
     def worst(self, losses: np.ndarray) -> float:
         return float(self.respond(losses) @ losses)
@@ -201,6 +316,31 @@ def skewness(mixtures: Mixtures, sizes) -> float:
     if sizes.ndim != 1 or sizes.size == 0 or not np.all(np.isfinite(sizes)) or sizes.min() <= 0:
         raise UserError("The skewness needs the number of samples of every domain: positive numbers.")
     return mixtures.skewness(sizes / sizes.sum())
+
+
+def _projection(known: dict[str, T], mirror: str, where: str) -> T:
+    if mirror not in known:
+        names = ", ".join(map(repr, known))
+        raise UserError(f"mirror={mirror!r} knows no projection on {where}: choose from {names}, or another set.")
+    return known[mirror]
+
+
+def _largest_at_corners(lower: np.ndarray, upper: np.ndarray, total: float, shares: np.ndarray) -> float:
+    """The largest Σ x_k² / shares_k over ``lower <= x <= upper`` with ``sum(x) = total``, corner by corner.
+
+    At a corner all entries but one are at a bound. Choosing the best corner is a knapsack problem: no rule finds it.
+    """
+    domains = shares.size
+    if domains > _MOST_CORNERS_OF:
+        raise UserError(f"The skewness of a box or an l1 ball is computed for at most {_MOST_CORNERS_OF} domains.")
+    at_upper = (np.arange(2 ** (domains - 1))[:, None] >> np.arange(domains - 1)) & 1
+    largest = 0.0
+    for k in range(domains):
+        corners = np.insert(np.where(at_upper, np.delete(upper, k), np.delete(lower, k)), k, 0.0, axis=1)
+        corners[:, k] = total - corners.sum(axis=1)
+        inside = (corners[:, k] >= lower[k] - 1e-12) & (corners[:, k] <= upper[k] + 1e-12)
+        largest = max(largest, (corners[inside] ** 2 / shares).sum(axis=1).max(initial=0.0))
+    return float(largest)
 
 
 def _is_mixture(shares: np.ndarray) -> bool:

@@ -12,7 +12,7 @@ On a federation of one's own::
 
     from fedrepro import Federation
     from fedrepro.algorithms import irm
-    from fedrepro.models.networks import MLP
+    from fedrepro.models import MLP
     federation = Federation.from_arrays(x, y, clients=hospital, domains=device)
     trace = irm(federation, MLP(2, hidden=(64,)), steps=500, step=0.001, penalty=1e4, anneal=100, federated=True)
 
@@ -26,22 +26,22 @@ therefore drawn in pairs, and the penalty is the product of the two means.
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fedrepro.algorithms.arguments import check_count, check_known, check_positive, evaluation_steps
-from fedrepro.algorithms.averaging import Optimiser
+from fedrepro.algorithms.averaging.rounds import Optimiser
+from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
-from fedrepro.models.dilation import DilatedProblem, dilated
-from fedrepro.models.problem import Model
+from fedrepro.kernels.optimisers import OPTIMISERS
+from fedrepro.models.problem import DILATION, Model, Problem, problem_of
 from fedrepro.streams import stream
 from fedrepro.trace import Recorder, Trace
 
-OPTIMISERS = ("sgd", "momentum", "adagrad", "adam")
 
-
+@checked
 def irm(
     federation: Federation,
     model: Model,
@@ -51,7 +51,7 @@ def irm(
     penalty: float,
     anneal: int = 0,
     batch: int | None = None,
-    optimiser: Literal["sgd", "momentum", "adagrad", "adam"] = "adam",
+    optimiser: str = "adam",
     momentum: float = 0.9,
     l2: float = 0.0,
     federated: bool = False,
@@ -94,7 +94,7 @@ def irm(
         without penalty is one. ``final`` holds ``w``.
     """
     _check(steps, step, penalty, anneal, batch, optimiser, momentum, l2)
-    problem = dilated(model, federation)
+    problem = problem_of(model, federation, DILATION)
     if penalty > 0 and problem.sizes.size < 2:
         raise UserError("IRM looks for what environments share: give the federation at least two domains.")
     examiner = None if test is None else _examiner(model, problem, test)
@@ -178,7 +178,7 @@ def _asked(
     return shares
 
 
-def _dilations(problem: DilatedProblem, w: np.ndarray, shares: list[_Share]) -> dict[tuple[int, int], float]:
+def _dilations(problem: Problem, w: np.ndarray, shares: list[_Share]) -> dict[tuple[int, int], float]:
     """D^e on each minibatch of each environment: the sums of the parties, divided by the number of samples."""
     sums: dict[tuple[int, int], float] = {}
     for share in shares:
@@ -189,7 +189,7 @@ def _dilations(problem: DilatedProblem, w: np.ndarray, shares: list[_Share]) -> 
 
 
 def _gradient(
-    problem: DilatedProblem,
+    problem: Problem,
     w: np.ndarray,
     shares: list[_Share],
     found: dict[tuple[int, int], float] | None,
@@ -210,7 +210,7 @@ def _gradient(
             of_dilations = weight * found[share.environment, 1 - share.number] / size
         else:
             of_dilations = weight * 2.0 * found[share.environment, 0] / size
-        total += problem.gradient(w, share.rows, (0.5 if pairs else 1.0) / size, of_dilations)
+        total += problem.dilated_gradient(w, share.rows, (0.5 if pairs else 1.0) / size, of_dilations)
     return total
 
 
@@ -226,7 +226,9 @@ def _sizes(shares: list[_Share]) -> dict[tuple[int, int], int]:
 # --- evaluation and checks -------------------------------------------------------------------------------------------
 
 
-def _evaluated(problem: DilatedProblem, examiner, w: np.ndarray, everything: list[np.ndarray]) -> dict[str, np.ndarray]:
+def _evaluated(
+    problem: Problem, examiner: Problem | None, w: np.ndarray, everything: list[np.ndarray]
+) -> dict[str, np.ndarray]:
     row = {
         "loss": problem.metrics(w)["loss"],
         "penalty": np.array([problem.dilations(w, rows).mean() ** 2 for rows in everything]),
@@ -236,8 +238,8 @@ def _evaluated(problem: DilatedProblem, examiner, w: np.ndarray, everything: lis
     return row
 
 
-def _examiner(model: Model, problem: DilatedProblem, test: Federation):
-    examiner = model.on(test)
+def _examiner(model: Model, problem: Problem, test: Federation) -> Problem:
+    examiner = problem_of(model, test)
     if examiner.n_parameters != problem.n_parameters:
         raise UserError("The test data must have the features of the federation: the model has another size on them.")
     return examiner

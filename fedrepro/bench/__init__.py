@@ -65,6 +65,7 @@ def _stages(quick: bool) -> list[tuple[str, Callable[[], list[Row]]]]:
 
     return [
         stage("simplex projection", projection.projection_rows, sizes=(10, 100), repeats=3),
+        stage("simplex projection, rows", projection.batch_rows, batches=((20, 5),), repeats=3),
         stage("FedBoost, point masses", fedboost.synthetic_rows, q=40, rounds=20, repeats=3),
         stage("FedBoost, Shakespeare", fedboost.shakespeare_rows, rounds=3, repeats=3),
         stage("AFL, Adult", afl.adult_rows, steps=20, repeats=3),
@@ -129,7 +130,7 @@ def _save(folder: Path, rows: list[Row], missing: dict[str, str], growth) -> Non
         "machine": {"processor": platform.machine(), "python": platform.python_version()},
     }
     (folder / "bench.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    from fedrepro.plotting import SAVE, style
+    from fedrepro.reproduction.figures import SAVE, style
 
     style()
     figure = _figure(rows, growth)
@@ -139,7 +140,7 @@ def _save(folder: Path, rows: list[Row], missing: dict[str, str], growth) -> Non
 
 def _figure(rows: list[Row], growth):
     """Left: a dot per case at its ratio, with the promise as a line. Right: time per round against q."""
-    from fedrepro.plotting import look, subplots
+    from fedrepro.reproduction.figures import look, subplots
 
     figure, (left, right) = subplots(1, 2, figsize=(13, 1.8 + 0.28 * len(rows)))
     heights = range(len(rows), 0, -1)

@@ -13,7 +13,8 @@ from fedrepro.algorithms.domains import uniform
 from fedrepro.bench.harness import Row, ratio, row
 from fedrepro.data.federation import Federation
 from fedrepro.kernels import afl as steps_of
-from fedrepro.kernels.optimisers import ADAGRAD
+from fedrepro.kernels.mirror import Mirror
+from fedrepro.kernels.optimisers import Optimiser
 from fedrepro.models.regression import LogisticRegression, Regression
 from fedrepro.streams import stream
 
@@ -52,7 +53,18 @@ def game(federation: Federation, model: LogisticRegression, steps: int) -> Game:
 def our_run(game: Game) -> np.ndarray:
     """The averaged parameters, and after them the averaged mixture."""
     rules = steps_of.Rules(
-        steps_of.STOCHASTIC, steps_of.PER_DOMAIN, steps_of.BATCH, ADAGRAD, STEP, STEP_DOMAINS, 0.0, np.inf, 0.0, np.inf
+        version=steps_of.Version.number("stochastic"),
+        gradient=steps_of.Gradient.number("per-domain"),
+        gradient_domains=steps_of.GradientDomains.number("batch"),
+        moves=True,
+        mirror=Mirror.number("euclidean"),
+        optimiser=Optimiser.number("adagrad"),
+        step=STEP,
+        step_domains=STEP_DOMAINS,
+        momentum=0.0,
+        radius=np.inf,
+        penalty=0.0,
+        clip=np.inf,
     )
     p, steps = game.domains, len(game.rows)
     state = steps_of.start(rules, game.problem.initial(), np.full(p, 1.0 / p))
@@ -149,7 +161,7 @@ def adult_rows(federation: Federation | None = None, model=None, *, steps: int =
     DataUnavailable
         Where no source has Adult.
     """
-    if federation is None:
+    if federation is None or model is None:
         federation, model = _adult()
     run = game(federation, model, steps)
     case = f"Adult, a run of {steps:,} steps, minibatches given"
@@ -173,7 +185,14 @@ def _row_of_an_epoch(federation: Federation, model, run: Game, repeats: int) -> 
     from sklearn.linear_model import SGDClassifier
 
     x, y = sparse.csr_array(run.x[:, :-1]), run.y.astype(np.int64)
-    peer = SGDClassifier(loss="log_loss", alpha=0.0, penalty=None, learning_rate="constant", eta0=0.01, average=True)
+    peer = SGDClassifier(
+        loss="log_loss",
+        alpha=0.0,
+        penalty=None,  # pyright: ignore[reportArgumentType] guessed from the default, a text
+        learning_rate="constant",
+        eta0=0.01,
+        average=True,
+    )
     settings = {"steps": len(federation), "step": 0.01, "batch": 1, "gradient": "weighted", "evaluate": 2}
     mixtures = uniform(federation)
     measured = ratio(
@@ -186,8 +205,8 @@ def _row_of_an_epoch(federation: Federation, model, run: Game, repeats: int) -> 
 
 
 def _adult() -> tuple[Federation, LogisticRegression]:
-    from fedrepro.data import sources
-    from fedrepro.papers.afl import experiments
+    from fedrepro.data.sources import finder
+    from fedrepro.papers.afl.trials import classifiers
 
-    variant = sources.find("uci_adult").variant
-    return experiments.adult(variant)[0], experiments.adult_model(variant)
+    variant = finder.find("uci_adult").variant
+    return classifiers.adult(variant)[0], classifiers.adult_model(variant)

@@ -95,4 +95,5 @@ def _problem(rounds: int, seed: int):
     draws = np.random.default_rng(seed)
     y = draws.random(CLIENTS * rounds)
     noise = np.geomspace(0.02, 0.5, MODELS)[:, None] * draws.normal(size=(MODELS, y.size))
-    return Federation.from_arrays(None, y, np.repeat(np.arange(CLIENTS), rounds)), from_predictions(y + noise)
+    federation = Federation.from_arrays(None, y, np.repeat(np.arange(CLIENTS), rounds))
+    return federation, from_predictions(y + noise, federation)

@@ -1,4 +1,4 @@
-"""Rounds of FedAvg on MNIST against Flower's simulation engine and a plain loop in NumPy, and from few clients to many.
+"""Rounds of FedAvg on MNIST against Flower's simulation engine and a plain loop in NumPy, and up to a million clients.
 
 All take the same batches, and what they learn is compared before they are timed.
 """
@@ -16,11 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fedrepro.algorithms.averaging import Clients
+from fedrepro.algorithms.averaging.rounds import Clients
 from fedrepro.bench.harness import Row, ratio, row
 from fedrepro.data.federation import Federation
-from fedrepro.kernels.local_sgd import averaged_change
-from fedrepro.models.in_threads import InThreads
 from fedrepro.models.regression import SoftmaxRegression
 from fedrepro.settings import usable_cores
 
@@ -36,29 +34,29 @@ def mnist(clients: int = 100) -> Federation:
     DataUnavailable
         Where no source has MNIST.
     """
-    from fedrepro.data import sources
+    from fedrepro.data.sources import finder
 
-    images = sources.load("mnist")
+    images = finder.load("mnist")
     x = images.x_train.reshape(len(images.y_train), -1).astype(np.float32) / np.float32(255)
     return Federation.from_arrays(x, images.y_train.astype(np.int64), clients=np.arange(len(x)) * clients // len(x))
 
 
 def at_work(federation: Federation, threads: int = 1) -> Clients:
     """All clients of the federation, with an epoch of softmax regression for each round."""
-    model = SoftmaxRegression(CLASSES) if threads == 1 else InThreads(SoftmaxRegression(CLASSES), threads)
     length = {"epochs": 1, "local_steps": None, "batch": BATCH, "clients_per_round": None}
-    return Clients(federation, model, **length, seed=0)
+    return Clients(federation, SoftmaxRegression(CLASSES), **length, threads=threads, seed=0)
 
 
 def our_round(clients: Clients, w: np.ndarray, t: int) -> np.ndarray:
     """The parameters after a round of FedAvg, draws included."""
-    return w + clients.averaged_change(w, clients.drawn(t), t, STEP)
+    work = clients.work(t, STEP)
+    return w + clients.problem.averaged_change(w, work, clients.weights[work.clients])
 
 
 def numpy_round(clients: Clients, orders: np.ndarray, w: np.ndarray) -> np.ndarray:
     """The same as one writes it in NumPy; the order of the samples is given."""
     federation, outputs = clients.federation, CLASSES
-    x, y = federation.x, federation.y
+    x, y = federation.features, federation.y
     start, start_biases = (part.astype(np.float32) for part in (w[:-outputs].reshape(outputs, -1), w[-outputs:]))
     total, total_biases = np.zeros(start.shape), np.zeros(outputs)
     for i in range(federation.n_clients):
@@ -81,7 +79,8 @@ def numpy_round(clients: Clients, orders: np.ndarray, w: np.ndarray) -> np.ndarr
 
 def orders_of(clients: Clients, t: int) -> np.ndarray:
     """The samples of all clients in the order of their batches in round t."""
-    return np.concatenate([rows for i in range(clients.federation.n_clients) for rows in clients.batches(i, t)])
+    work = clients.work(t, STEP)
+    return np.concatenate([rows for i in work.clients for rows in work.batches(i)])
 
 
 def mnist_rows(federation: Federation | None = None, *, repeats: int = 5) -> list[Row]:
@@ -175,7 +174,7 @@ def _our_rounds(clients: Clients, rounds: int) -> tuple[list[float], np.ndarray]
 
 def _write_for_flower(folder: Path, clients: Clients, rounds: int) -> None:
     federation = clients.federation
-    np.save(folder / "x.npy", federation.x)
+    np.save(folder / "x.npy", federation.features)
     np.save(folder / "y.npy", federation.y)
     np.save(folder / "orders.npy", np.stack([orders_of(clients, t) for t in range(rounds)]))
     np.savez(
@@ -185,7 +184,7 @@ def _write_for_flower(folder: Path, clients: Clients, rounds: int) -> None:
         batch=BATCH,
         step=STEP,
         offsets=federation.offsets,
-        weights=np.zeros((CLASSES, federation.x.shape[1]), np.float32),
+        weights=np.zeros((CLASSES, federation.features.shape[1]), np.float32),
         biases=np.zeros(CLASSES, np.float32),
     )
 
@@ -194,17 +193,16 @@ def _write_for_flower(folder: Path, clients: Clients, rounds: int) -> None:
 
 
 def growth_rows(
-    federation: Federation | None = None, *, sizes: Sequence[int] = (100, 1_000, 10_000, 100_000), samples: int = 4
+    *, sizes: Sequence[int] = (1_000, 10_000, 100_000, 1_000_000), samples: int = 2, features: int = 20
 ) -> list[Row]:
-    """Seconds per client of a round as clients grow in number, at four samples each, which are rows of MNIST.
+    """Seconds per client of a round as clients grow in number, at two samples of 20 features each.
 
-    "Ours" is a client among many, "the peer's" is a client among 100: a ratio of 1 is linear growth. The note tells
-    how much the round adds to the memory that the data take. All is measured in a new process, whose memory has no
-    history.
+    "Ours" is a client among many, "the peer's" is a client among 1,000: a ratio of 1 is linear growth. The note tells
+    how much the round adds to the memory that the federation takes. All is measured in a new process, whose memory has
+    no history.
     """
-    federation = mnist() if federation is None else federation
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
-        seconds, megabytes = fresh.submit(_grow, federation.x, federation.y, tuple(sizes), samples).result()
+        seconds, megabytes = fresh.submit(_grow, tuple(sizes), samples, features).result()
     few = seconds[0] / sizes[0]
     return [
         Row(
@@ -213,41 +211,40 @@ def growth_rows(
             ours_seconds=time_of_round / size,
             peer_seconds=few,
             ratio=few * size / time_of_round,
-            target=0.5,
-            peer_name=f"{sizes[0]} clients",
-            note=f"a round takes {time_of_round:.3g} s, and {more:.0f} MB besides the images",
+            target=1 / 1.5,
+            peer_name=f"{sizes[0]:,} clients",
+            note=f"a round takes {time_of_round:.3g} s, and {more:.0f} MB besides the federation",
         )
         for size, time_of_round, more in zip(sizes[1:], seconds[1:], megabytes[1:], strict=True)
     ]
 
 
-def _grow(x: np.ndarray, y: np.ndarray, sizes: tuple[int, ...], samples: int) -> tuple[list[float], list[float]]:
-    """For each number of clients the seconds of a round, and the memory at its height beyond that of the data.
+def _grow(sizes: tuple[int, ...], samples: int, features: int) -> tuple[list[float], list[float]]:
+    """For each number of clients the seconds of a round, draws included, and the memory at its height beyond the data.
 
-    Clients are lists of rows, so that the images are in memory once, however many clients there are. The seconds are
-    those of the processor: a round of 100 clients is over before a busy machine interrupts it, one of 100,000 is not.
+    The seconds are those of the processor: a round of 1,000 clients is over before a busy machine interrupts it, one of
+    a million is not.
     """
-    y = y.astype(np.uint16)
-    rng = np.random.default_rng(0)
-    w = np.zeros(CLASSES * (x.shape[1] + 1))
-
-    def a_round(size: int) -> float:
-        start = time.process_time()
-        index = rng.integers(0, len(x), size * samples)
-        offsets = np.arange(0, size * samples + 1, samples)
-        keys = rng.integers(0, 2**64, size, dtype=np.uint64)
-        chosen, shares = np.arange(size), np.full(size, 1.0 / size)
-        averaged_change(x, y, CLASSES, 0.0, index, offsets, chosen, shares, keys, 0, 1, 0, STEP, w)
-        return time.process_time() - start
-
-    a_round(sizes[0])  # compiles
-    seconds, more = [], []
+    rng, seconds, more = np.random.default_rng(0), [], []
+    our_round(_small_clients(rng, 10, samples, features), np.zeros(CLASSES * (features + 1)), 0)  # compiles
     for size in sizes:
-        repeats = max(3, min(50, 10_000 // size))
-        before = _forget_peak()
-        seconds.append(statistics.median(a_round(size) for _ in range(repeats)))
+        clients, w = _small_clients(rng, size, samples, features), np.zeros(CLASSES * (features + 1))
+        before, found = _forget_peak(), []
+        for t in range(max(3, min(50, 100_000 // size))):
+            start = time.process_time()
+            our_round(clients, w, t)
+            found.append(time.process_time() - start)
+        seconds.append(statistics.median(found))
         more.append(_megabytes("VmHWM") - before)
     return seconds, more
+
+
+def _small_clients(rng: np.random.Generator, size: int, samples: int, features: int) -> Clients:
+    x = rng.normal(size=(size * samples, features)).astype(np.float32)
+    federation = Federation.from_arrays(
+        x, rng.integers(0, CLASSES, len(x)), clients=np.repeat(np.arange(size), samples)
+    )
+    return at_work(federation)
 
 
 def _forget_peak() -> float:

@@ -6,13 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedrepro.algorithms.fedboost import Objective, new_state, objective
+from fedrepro.algorithms import fedboost
+from fedrepro.algorithms.ensembles.fedboost import Objective, objective
 from fedrepro.bench.harness import Row, ratio, row
 from fedrepro.data import shakespeare
 from fedrepro.data.federation import Federation
 from fedrepro.data.synthetic import power_law_mixture
 from fedrepro.kernels import fedboost as rounds_of
+from fedrepro.kernels.mirror import Mirror
+from fedrepro.kernels.sampling import Sampling
 from fedrepro.models.ensemble import point_masses, unigrams
+from fedrepro.streams import stream
 
 GROUP = "FedBoost"
 BUDGET = 32
@@ -21,24 +25,27 @@ STILL = 1e-9  # a step so short that weights stay nearly even, and ensembles of 
 ENSEMBLE_SIZES = (1_000, 10_000, 100_000, 1_000_000)
 
 
-def our_rounds(goal: Objective, budget: float, step: float, uniforms: np.ndarray) -> np.ndarray:
-    """Weighted sampling with the given uniforms; the averaged iterate."""
-    state = new_state(goal.size)
-    _run(goal, state, budget, step, len(uniforms), uniforms, None)
-    return rounds_of.average_weights(state)
-
-
-def _run(goal, state, budget, step, rounds, uniforms, classes) -> None:
+def our_rounds(goal: Objective, budget: float, step: float) -> Callable[[np.ndarray], np.ndarray]:
+    """A run of weighted sampling, laid out once: from uniforms to the averaged iterate of a fresh start."""
     rules = rounds_of.Rules(
-        goal.loss, rounds_of.WEIGHTED, rounds_of.ENTROPY, rounds_of.SENT, float(budget), float(step)
+        loss=goal.loss,
+        sampling=Sampling.number("weighted"),
+        mirror=Mirror.number("entropy"),
+        gradient=rounds_of.Gradient.number("sent"),
+        budget=float(budget),
+        step=float(step),
     )
-    everyone = np.arange(goal.client_weights.size)[None, :]
-    out = np.zeros(rounds), np.zeros(rounds, np.int64)
-    generator = np.random.default_rng(0)
-    rounds_of.fedboost_rounds(
-        goal.problem, rules, state, np.ones(goal.size), uniforms, generator, classes is not None, everyone,
-        goal.client_weights[None, :], *out, goal.split, classes,
-    )  # fmt: skip
+    laid_out = rounds_of.new_run(goal.problem, rules, np.ones(goal.size))
+    everyone, shares = np.arange(goal.client_weights.size)[None, :], goal.client_weights[None, :]
+
+    def run(uniforms: np.ndarray) -> np.ndarray:
+        fresh = laid_out._replace(state=rounds_of.start(goal.size))
+        out = np.zeros(len(uniforms)), np.zeros(len(uniforms), np.int64)
+        schedule = rounds_of.Schedule(uniforms, np.random.default_rng(0), everyone, shares, *out)
+        rounds_of.fedboost_rounds(fresh, schedule)
+        return rounds_of.average_weights(fresh.state)
+
+    return run
 
 
 def point_masses_in_numpy(pull: np.ndarray, budget: float, step: float, uniforms: np.ndarray) -> np.ndarray:
@@ -87,32 +94,37 @@ def unigrams_in_scipy(h, pull: np.ndarray, budget: float, step: float, uniforms:
 
 
 def synthetic_rows(*, q: int = 1_000, rounds: int = 5_000, repeats: int = 9) -> list[Row]:
-    """Section 5.1 with q point masses: random draws left out, and with them."""
-    goal = objective(power_law_mixture(q), point_masses(q))
-    pull, generator = goal.pull(), np.random.default_rng(0)
-    uniforms = generator.random((rounds, q))
+    """Section 5.1 with q point masses: rounds on given draws, and a run from the federation on, with its draws."""
+    federation, ensemble = power_law_mixture(q), point_masses(q)
+    goal = objective(federation, ensemble)
+    pull, uniforms = goal.pull(), np.random.default_rng(0).random((rounds, q))
+    ours = our_rounds(goal, BUDGET, SYNTHETIC_STEP)
     peers = {
         ("NumPy", 8.0): point_masses_in_numpy,
         ("NumPy, sent only", None): point_masses_in_numpy_by_index,
     }
-    rows = []
-    for (name, target), peer in peers.items():
-        rows.append(
-            _compared(
-                f"point masses, q = {q:,}, draws given",
-                lambda: our_rounds(goal, BUDGET, SYNTHETIC_STEP, uniforms),
-                lambda peer=peer: peer(pull, BUDGET, SYNTHETIC_STEP, uniforms),
-                target=target,
-                peer_name=name,
-                repeats=repeats,
-            )
+    rows = [
+        _compared(
+            f"point masses, q = {q:,}, draws given",
+            lambda: ours(uniforms),
+            lambda peer=peer: peer(pull, BUDGET, SYNTHETIC_STEP, uniforms),
+            target=target,
+            peer_name=name,
+            repeats=repeats,
         )
-    measured = ratio(
-        lambda: our_rounds(goal, BUDGET, SYNTHETIC_STEP, generator.random((rounds, q))),
-        lambda: point_masses_in_numpy(pull, BUDGET, SYNTHETIC_STEP, generator.random((rounds, q))),
-        repeats=repeats,
-    )
-    rows.append(row(GROUP, f"point masses, q = {q:,}, with draws", measured, target=None, peer_name="NumPy"))
+        for (name, target), peer in peers.items()
+    ]
+
+    def whole_run() -> np.ndarray:
+        settings = {"rounds": rounds, "step": SYNTHETIC_STEP, "budget": BUDGET, "evaluate": [rounds]}
+        return fedboost(federation, ensemble, **settings).final["average"]
+
+    def peer_with_draws() -> np.ndarray:
+        drawn = stream("fedboost", "sampling", 0).random((rounds, q))
+        return point_masses_in_numpy(pull, BUDGET, SYNTHETIC_STEP, drawn)
+
+    case = f"point masses, q = {q:,}, with draws"
+    rows.append(_compared(case, whole_run, peer_with_draws, target=None, peer_name="NumPy", repeats=repeats))
     return rows
 
 
@@ -135,9 +147,10 @@ def shakespeare_rows(federation: Federation | None = None, *, rounds: int = 100,
     )  # the indices that scipy is fastest with
     h = sparse.csr_array((ensemble.values, *short), (q, ensemble.columns))
     pull, uniforms = goal.pull(), np.random.default_rng(0).random((rounds, q))
+    ours = our_rounds(goal, q / 2, SHAKESPEARE_STEP)
     line = _compared(
         f"Shakespeare, q = {q:,}, draws given",
-        lambda: our_rounds(goal, q / 2, SHAKESPEARE_STEP, uniforms),
+        lambda: ours(uniforms),
         lambda: unigrams_in_scipy(h, pull, q / 2, SHAKESPEARE_STEP, uniforms),
         target=4.0,
         peer_name="scipy.sparse",
@@ -167,41 +180,46 @@ def growth(
 ) -> Growth:
     """Time a round of growing ensembles of point masses, with the draws in every case.
 
-    The layout of the problem and the classes of weights are made before the clock starts, as a run makes them once.
+    Our rounds are those of `fedboost`: the time of a run, less that of a run of two rounds, which lays out the same
+    problem and evaluates as often.
 
     Parameters
     ----------
     skip_rounds
-        Rounds of draws in skips, in one call: enough to count what is done once in a call, and the normalisation of
-        all weights every q/4 rounds.
+        Rounds of draws in skips: enough to count the normalisation of all weights every q/4 rounds.
     values
         Roughly how many weights the dense versions look at per size.
     """
     found = Growth([], [], [], [])
     for q in sizes:
-        goal = objective(power_law_mixture(q), point_masses(q))
-        pull, generator = goal.pull(), np.random.default_rng(0)
-        dense_rounds = max(10, values // q // 10)
+        dense_rounds = max(30, values // q)
         found.sizes.append(q)
-        found.skips.append(min(_seconds_in_skips(goal, skip_rounds) for _ in range(repeats)) / skip_rounds)
-        for times, rounds_with in (
-            (found.dense, lambda uniforms, goal=goal: our_rounds(goal, BUDGET, STILL, uniforms)),
-            (found.numpy, lambda uniforms, pull=pull: point_masses_in_numpy(pull, BUDGET, STILL, uniforms)),
-        ):
-            seconds = min(
-                _seconds(lambda: rounds_with(generator.random((dense_rounds, q))))  # noqa: B023 - called at once
-                for _ in range(repeats)
-            )
-            times.append(seconds / dense_rounds)
+        found.skips.append(_seconds_of_a_round(q, "skips", skip_rounds, repeats))
+        found.dense.append(_seconds_of_a_round(q, "dense", dense_rounds, repeats))
+        found.numpy.append(_seconds_in_numpy(q, max(10, dense_rounds // 10), repeats))
     return found
 
 
-def _seconds_in_skips(goal: Objective, rounds: int) -> float:
-    state = new_state(goal.size)
-    classes = rounds_of.classes_of(state.weights, np.ones(goal.size))
-    nothing = np.zeros((0, goal.size))
-    _run(goal, state, BUDGET, STILL, 2, nothing, classes)
-    return _seconds(lambda: _run(goal, state, BUDGET, STILL, rounds, nothing, classes))
+def _seconds_of_a_round(q: int, draws: str, rounds: int, repeats: int) -> float:
+    federation, ensemble = power_law_mixture(q), point_masses(q)
+
+    def seconds(rounds: int) -> float:
+        settings = {"rounds": rounds, "step": STILL, "budget": BUDGET, "draws": draws, "evaluate": [rounds]}
+        return min(_seconds(lambda: fedboost(federation, ensemble, **settings)) for _ in range(repeats))
+
+    seconds(2)  # compiles
+    return max(seconds(rounds) - seconds(2), 0.0) / (rounds - 2)
+
+
+def _seconds_in_numpy(q: int, rounds: int, repeats: int) -> float:
+    pull, generator = objective(power_law_mixture(q), point_masses(q)).pull(), np.random.default_rng(0)
+    return (
+        min(
+            _seconds(lambda: point_masses_in_numpy(pull, BUDGET, STILL, generator.random((rounds, q))))
+            for _ in range(repeats)
+        )
+        / rounds
+    )
 
 
 def _seconds(call: Callable[[], object]) -> float:

@@ -2,15 +2,19 @@
 
 from dataclasses import replace
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from fedrepro.algorithms.nodes import Nodes
-from fedrepro.algorithms.omni_fedge import Form, Sizes, _networks, _rounds, _start, weights_of
+from fedrepro.algorithms.nodes.networks import Nodes
+from fedrepro.algorithms.nodes.omni_fedge import Form, Sizes, _networks, _rounds, _start, weights_of
 from fedrepro.bench.harness import Row, ratio, row
 from fedrepro.data.federation import Federation
-from fedrepro.models.networks import CNN, cross_entropies
+from fedrepro.extras import optional
+from fedrepro.models.architecture import cross_entropies
+from fedrepro.models.networks import CNN
+
+with optional():
+    import jax
+    import jax.numpy as jnp
 
 GROUP = "Omni-Fedge"
 NODES, SAMPLES, BATCHES = 5, 622, 100  # of the paper's i.i.d. panels
@@ -48,7 +52,7 @@ def loop_over_pairs(
         for of_node, of_network in zip(chosen, pairs, strict=True)
     ]
     if sharing == "common":
-        networks[:, :shared] -= STEP / nodes.count * sum(directions)[:shared]
+        networks[:, :shared] -= STEP / nodes.count * np.sum(directions, axis=0)[:shared]
     else:
         networks -= STEP * np.array(directions)
     return networks

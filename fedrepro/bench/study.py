@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from fedrepro.bench.harness import Row, ratio, row
+from fedrepro.extras import optional
+from fedrepro.reproduction.study import Study
+from fedrepro.reproduction.study.cluster import Cluster
+from fedrepro.reproduction.study.executor import Engine, InProcess, LocalProcesses
 from fedrepro.settings import environment
-from fedrepro.study import Study
-from fedrepro.study.cluster import Cluster
-from fedrepro.study.executor import Engine, InProcess, LocalProcesses
 from fedrepro.trace import Trace
 
 GROUP = "study"
@@ -34,7 +35,8 @@ def wait(*, seed: int, seconds: float) -> Trace:
 
 
 def _trace(loss: float) -> Trace:
-    return Trace({"round": [0], "sent": [0], "received": [0], "loss": [float(loss)]})
+    nothing = np.array([0])
+    return Trace({"round": nothing, "sent": nothing, "received": nothing, "loss": np.array([float(loss)])})
 
 
 def study_rows(*, trials: int = 16, seconds: float = 0.1, short: int = 1_000, repeats: int = 3) -> list[Row]:
@@ -63,18 +65,20 @@ def cluster_rows(*, short: int = 1_000, repeats: int = 3) -> list[Row]:
 
     Raises
     ------
-    ImportError
+    UserError
         Where Dask is not installed.
     """
-    try:
+    with optional():
         from distributed import LocalCluster
-    except ImportError as problem:
-        raise ImportError(f"{problem}: pip install 'fedrepro[cluster]'.") from None
 
     waiting = _Case(wait, {"seconds": 0.001}, short)
-    with LocalCluster(
-        n_workers=PROCESSES, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
-    ) as started:
+    started = LocalCluster(
+        n_workers=PROCESSES,
+        threads_per_worker=1,
+        dashboard_address=None,  # pyright: ignore[reportArgumentType] guessed from the default, a text
+        silence_logs=logging.CRITICAL,
+    )
+    with started:
         ours = waiting.by_study(Cluster(started.scheduler_address))
         return [_row(f"{short:,} trials of 1 ms, 2 Dask workers", ours, waiting.by_loop, 0.2, "plain loop", repeats)]
 
@@ -92,12 +96,12 @@ class _Case:
 
         return run
 
-    def by_joblib(self) -> list[Trace]:
+    def by_joblib(self) -> list:
         from joblib import Parallel, delayed, parallel_config
 
         # As in a study: with other numbers of threads, the two would replace each other's processes at every turn.
         with parallel_config(backend="loky", n_jobs=PROCESSES, inner_max_num_threads=1):
-            return Parallel()(delayed(self._trial)(seed=seed, **self._settings) for seed in self._seeds)
+            return list(Parallel()(delayed(self._trial)(seed=seed, **self._settings) for seed in self._seeds))
 
     def by_loop(self) -> list[Trace]:
         return [self._trial(seed=seed, **self._settings) for seed in self._seeds]

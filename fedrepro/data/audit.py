@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedrepro.data.content import Categories, Columns
-from fedrepro.data.texts import Conversations, Documents
+from fedrepro.data.catalogue.content import Categories, Columns
+from fedrepro.data.catalogue.texts import Conversations, Documents
 
 _PARTS = ("train", "valid", "val", "test")
 WHOLE = "whole"

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedrepro.data import sources
 from fedrepro.data.federation import Federation
+from fedrepro.data.sources import finder
 from fedrepro.errors import UserError
 from fedrepro.streams import stream
 
@@ -51,7 +51,7 @@ def coloured_digits(
     validation
         Further training images, which all validation environments share.
     """
-    mnist = sources.load("mnist", variant)
+    mnist = finder.load("mnist", variant)
     return colour(
         (mnist.x_train, mnist.y_train),
         (mnist.x_test, mnist.y_test),
@@ -93,7 +93,7 @@ def colour(
 
 def without_colour(federation: Federation) -> Federation:
     """The same digits in grey, both channels alike: what a model can learn that cannot be led astray."""
-    grey = np.repeat(federation.x.sum(axis=-1, keepdims=True), 2, axis=-1)
+    grey = np.repeat(federation.features.sum(axis=-1, keepdims=True), 2, axis=-1)
     grey.flags.writeable = False
     return replace(federation, x=grey)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fedrepro.data import frames, heat_map
+from fedrepro.data.labels import numbered, stable_order, texts
 from fedrepro.errors import UserError
 
 
@@ -32,6 +33,8 @@ class Federation:
         Weights of the clients in the objective; they sum to 1.
     vocabulary
         For texts and named classes, the word or name of every id in ``y``; otherwise None.
+    order
+        Position of every sample in the arrays that the federation was built from: ``x`` is their ``x[order]``.
     """
 
     x: np.ndarray | None
@@ -42,6 +45,7 @@ class Federation:
     domain_names: tuple[str, ...]
     client_weights: np.ndarray
     vocabulary: tuple[str, ...] | None = None
+    order: np.ndarray | None = None
 
     @classmethod
     def from_arrays(
@@ -58,12 +62,14 @@ class Federation:
     ) -> "Federation":
         """Build a federation from arrays with one row per sample.
 
+        The samples are stored client after client; ``order`` says where each one stood.
+
         Parameters
         ----------
         x
             Features, or None for density estimation.
         y
-            Targets or elements.
+            Targets or elements, one number per sample.
         clients
             Client of every sample, any labels; None puts all samples into one client.
         domains
@@ -75,30 +81,34 @@ class Federation:
         vocabulary
             The word of every id in ``y``, for texts.
         """
-        y = _samples(y, "y")
-        x = None if x is None else _samples(x, "x")
+        y = _targets(y)
+        x = None if x is None else _numbers(x, "x")
         n = len(y)
         if n == 0:
             raise UserError("A federation needs at least one sample, but y is empty.")
         if x is not None and len(x) != n:
             raise UserError(f"x has {len(x)} samples and y has {n}: they must be equally many.")
-        client, client_names = _numbered(clients, client_names, n, "client")
-        domain, domain_names = _numbered(domains, domain_names, n, "domain")
+        if vocabulary is not None:
+            vocabulary = _vocabulary(vocabulary, y)
+        client, client_names = numbered(clients, client_names, n, "client")
+        domain, domain_names = numbered(domains, domain_names, n, "domain")
         sizes = np.bincount(client, minlength=len(client_names))
         if (sizes == 0).any():
             raise UserError(f"The client {client_names[int(np.argmin(sizes))]!r} has no samples: leave it out.")
+        order = np.arange(n)
         if (client[1:] < client[:-1]).any():  # samples that are in order already are not copied
-            order = np.argsort(client, kind="stable")
+            order = stable_order(client, len(client_names))
             x, y, domain = None if x is None else x[order], y[order], domain[order]
         return cls(
-            x=_frozen(x),
+            x=None if x is None else _frozen(x),
             y=_frozen(y),
             offsets=_frozen(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)),
             domains=_frozen(domain),
             client_names=client_names,
             domain_names=domain_names,
             client_weights=_frozen(_weights(client_weights, sizes)),
-            vocabulary=None if vocabulary is None else tuple(vocabulary),
+            vocabulary=vocabulary,
+            order=_frozen(order),
         )
 
     @classmethod
@@ -156,6 +166,13 @@ class Federation:
         """Number of samples of every client."""
         return np.diff(self.offsets)
 
+    @property
+    def features(self) -> np.ndarray:
+        """``x``, where it cannot be None."""
+        if self.x is None:
+            raise UserError("The federation has no features: give x to Federation.from_arrays.")
+        return self.x
+
     def __len__(self) -> int:
         return len(self.y)
 
@@ -181,7 +198,7 @@ class Federation:
 
     def with_domains(self, labels: Sequence[Hashable] | np.ndarray, names: Sequence[str] | None = None) -> "Federation":
         """The same samples, with one domain label per client given to all of the client's samples."""
-        domain, names = _numbered(labels, names, self.n_clients, "domain", per="client")
+        domain, names = numbered(labels, names, self.n_clients, "domain", per="client")
         return replace(self, domains=_frozen(np.repeat(domain, self.sizes)), domain_names=names)
 
     def describe(self):
@@ -214,58 +231,67 @@ class Federation:
         return heat_map.draw(self)
 
 
-def _samples(values, name: str) -> np.ndarray:
-    array = np.asarray(values, order="C")
+def _numbers(values, name: str) -> np.ndarray:
+    """An array of finite numbers, of a type that the kernels know."""
+    if np.ma.isMaskedArray(values):
+        raise UserError(f"{name} is a masked array: fill the masked entries or drop those samples.")
+    try:
+        array = np.asarray(values, order="C")
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{name} cannot be made an array of numbers: {str(error).splitlines()[0]}") from error
     if array.ndim == 0 or array.dtype.kind not in "biuf":
         raise UserError(f"{name} must be an array of numbers with one row per sample: convert labels to numbers first.")
+    array = _of_known_type(array, name)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise UserError(f"{name} holds values that are not finite (NaN or infinity): remove or replace them.")
     return array
 
 
-def _numbered(labels, names, n: int, what: str, per: str = "sample") -> tuple[np.ndarray, tuple[str, ...]]:
-    """Indices 0, 1, … for labels, and the names that belong to the indices."""
-    if labels is None:
-        labels = np.zeros(n, dtype=np.int64)
-    if len(labels) != n:
-        raise UserError(f"There are {len(labels)} {what} labels for {n} {per}s: give one label per {per}.")
-    if names is None:
-        distinct, index = _distinct(labels)
-        return index, tuple(str(label) for label in distinct)
-    index = np.asarray(labels)
-    if index.dtype.kind not in "iu" or index.min() < 0 or index.max() >= len(names):
-        raise UserError(f"With {what}_names, the {what} labels must be whole numbers from 0 to {len(names) - 1}.")
-    return index.astype(np.int64), tuple(str(name) for name in names)
+def _of_known_type(array: np.ndarray, name: str) -> np.ndarray:
+    """The same numbers in this machine's byte order; no half or extended precision, no unsigned 64 bits."""
+    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+        raise UserError(f"{name} holds whole numbers beyond 2**63 - 1: number the elements 0, 1, … first.")
+    known = {"u8": np.int64, "f2": np.float32, "f16": np.float64}.get(
+        array.dtype.str[1:], array.dtype.newbyteorder("=")
+    )
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
+        return array.astype(known, copy=False)
 
 
-def _distinct(labels) -> tuple[list, np.ndarray]:
-    array = np.asarray(labels) if not isinstance(labels, list | tuple) else None
-    if array is not None and array.ndim == 1 and array.dtype.kind != "O":
-        distinct, index = np.unique(array, return_inverse=True)
-        return list(distinct), index
-    try:
-        distinct = sorted(set(labels))
-    except TypeError:  # labels that cannot be ordered stand in the order of their first appearance
-        distinct = list(dict.fromkeys(labels))
-    number = {label: at for at, label in enumerate(distinct)}
-    return distinct, np.array([number[label] for label in labels], dtype=np.int64)
+def _targets(y) -> np.ndarray:
+    """One number per sample; a column, as tables give it, becomes a vector."""
+    array = _numbers(y, "y")
+    if array.ndim == 2 and array.shape[1] == 1:
+        return array[:, 0]
+    if array.ndim != 1:
+        raise UserError(f"y has the shape {array.shape}: give one label per sample, an array of one dimension.")
+    return array
+
+
+def _vocabulary(words: Sequence[str], y: np.ndarray) -> tuple[str, ...]:
+    words = texts(words, "vocabulary")
+    if y.dtype.kind not in "biu" or y.min() < 0 or y.max() >= len(words):
+        raise UserError(
+            f"With a vocabulary of {len(words)} words, y must hold whole numbers from 0 to {len(words) - 1}."
+        )
+    return words
 
 
 def _weights(given, sizes: np.ndarray) -> np.ndarray:
     if given is None:
         return sizes / sizes.sum()
-    weights = np.asarray(given, dtype=np.float64)
+    weights = _numbers(given, "client_weights").astype(np.float64, copy=False)
     if weights.shape != sizes.shape:
         raise UserError(f"There are {weights.size} client weights for {len(sizes)} clients: give one per client.")
-    if not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
-        raise UserError("Client weights must be finite, not negative, and not all zero.")
-    return weights / weights.sum()
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if (weights < 0).any() or not 0 < total < np.inf:
+        raise UserError("Client weights must be not negative and not all zero, and their sum a finite number.")
+    return weights / total
 
 
-def _frozen(array: np.ndarray | None) -> np.ndarray | None:
+def _frozen(array: np.ndarray) -> np.ndarray:
     """A read-only view, so that nothing writes into a federation (the caller's own array stays writable)."""
-    if array is None:
-        return None
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view

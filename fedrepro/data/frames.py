@@ -1,7 +1,11 @@
 """Columns of a user's table as arrays, with one clear sentence for whatever is wrong with them."""
 
-from collections.abc import Sequence
+import lzma
+import zipfile
+import zlib
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,17 +16,23 @@ def read_csv(path: str | Path):
     """A CSV file with a header row as a pandas DataFrame."""
     import pandas as pd
 
+    if not isinstance(path, str | Path):
+        raise UserError(f"The path of a CSV file is needed, not {type(path).__name__}.")
     try:
         return pd.read_csv(path)
     except OSError as error:
-        raise UserError(f"The file {path} cannot be read ({error.strerror}).") from error
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise UserError(f"The file {path} is not a CSV file with a header row ({error}).") from error
+        raise UserError(f"The file {path} cannot be read ({error.strerror or error}).") from error
+    except (ValueError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
+        raise UserError(f"The file {path} is not a CSV file with a header row ({_first_line(error)}).") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
 
 
 def arrays_of(
     frame, label: str, features: Sequence[str] | None, clients: str | None, domains: str | None
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """The arguments of ``Federation.from_arrays`` that these columns of a pandas DataFrame make."""
     import pandas as pd
 
@@ -33,10 +43,13 @@ def arrays_of(
         raise UserError(f"The column {twice!r} is there more than once: rename or drop one.")
     if isinstance(features, str):
         features = [features]
-    special = [column for column in (label, clients, domains) if column is not None]
+    if features is not None and (not isinstance(features, Iterable) or getattr(features, "ndim", 1) == 0):
+        raise UserError(f"features must be a list of columns, not {type(features).__name__}.")
+    special = [label, *(column for column in (clients, domains) if column is not None)]
+    _check_columns(frame, special)
     if features is None:
         features = [column for column in frame.columns if column not in special]
-    _check_columns(frame, [*special, *features])
+    _check_columns(frame, features)
     if label in features:
         raise UserError(f"The column {label!r} is the label and cannot be a feature too.")
     y, names = _targets(frame[label])
@@ -49,9 +62,14 @@ def arrays_of(
     }
 
 
-def _check_columns(frame, columns: Sequence[str]) -> None:
+def _check_columns(frame, columns: Iterable[str]) -> None:
+    known = set(frame.columns)
     for column in columns:
-        if column not in frame.columns:
+        try:
+            there = column in known
+        except TypeError:
+            raise UserError(f"A column is chosen by its name, not by {type(column).__name__}.") from None
+        if not there:
             raise UserError(f"There is no column {column!r}: choose from {', '.join(map(str, frame.columns))}.")
         missing = int(frame[column].isna().sum())
         if missing:

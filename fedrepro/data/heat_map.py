@@ -4,6 +4,8 @@ import itertools
 
 import numpy as np
 
+from fedrepro.extras import optional
+
 _MOST_CLASSES = 50
 _RANGES = 10
 _MOST_TICKS = 30
@@ -29,8 +31,8 @@ def counts_by_class(federation) -> tuple[np.ndarray, list[str]]:
 
 def draw(federation):
     """A heat map, clients downwards and classes to the right; returns the matplotlib figure."""
-    import matplotlib.pyplot as plt
-
+    with optional():
+        import matplotlib.pyplot as plt
     counts, names = counts_by_class(federation)
     height = np.clip(1.4 + 0.28 * len(counts), 2.5, 10)
     figure, axes = plt.subplots(figsize=(np.clip(2.5 + 0.5 * len(names), 4, 12), height), layout="constrained")

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedrepro.data import sources
+from fedrepro.data.catalogue.texts import Conversations, Documents, Lines
 from fedrepro.data.federation import Federation
-from fedrepro.data.stand_ins import CONVERSATIONS, DOCUMENTS, find_or_stand_in, named_by
-from fedrepro.data.texts import Conversations, Documents, Lines
+from fedrepro.data.sources import finder
+from fedrepro.data.sources.stand_ins import CONVERSATIONS, DOCUMENTS, find_or_stand_in, named_by
 from fedrepro.errors import UserError
 from fedrepro.streams import stream
 
@@ -117,7 +117,7 @@ def _parts(name: str, variant: str | None, seed: int) -> _Parts:
         name, variant = found.name, found.variant
     else:
         name, variant = named_by(name, variant)
-    content = sources.load(name, variant)
+    content = finder.load(name, variant)
     if isinstance(content, Lines):
         return _Parts(content.train, content.valid, content.test)
     if isinstance(content, Documents):

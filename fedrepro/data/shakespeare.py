@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from fedrepro.data.federation import Federation
-from fedrepro.data.sources import load
+from fedrepro.data.sources.finder import load
 from fedrepro.errors import UserError
 
 _NOT_A_LETTER = re.compile("[^a-z]+")

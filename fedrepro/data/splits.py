@@ -9,6 +9,8 @@ federation.with_domains(splits.clusters(federation, 3, seed=1))
 
 import numpy as np
 
+from fedrepro.calls import checked
+from fedrepro.checks import check_count
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.streams import stream
@@ -18,29 +20,34 @@ _STARTS = 10
 _BINS = 10
 
 
+@checked
 def iid(y, n_clients: int, seed: int = 0) -> np.ndarray:
     """Deal the samples at random, as evenly as possible."""
-    n = _checked(y, n_clients)
+    n = len(_classes(y, n_clients))
     return stream("splits", "split", seed).permutation(np.arange(n) % n_clients)
 
 
+@checked
 def by_class(y, n_clients: int, *, seed: int = 0) -> np.ndarray:
     """Sort by class and cut into as many equal parts as there are clients, so that each has one class, or few."""
     return shards(y, n_clients, per_client=1, seed=seed)
 
 
+@checked
 def shards(y, n_clients: int, *, per_client: int = 2, seed: int = 0) -> np.ndarray:
     """Sort by class, cut into equal shards and deal ``per_client`` of them to every client (McMahan et al., 2017)."""
     if per_client < 1:
         raise UserError(f"A client gets at least one shard, not {per_client}.")
-    n = _checked(y, n_clients * per_client)
-    order = np.argsort(np.asarray(y), kind="stable")
+    check_count("n_clients", n_clients)
+    classes = _classes(y, n_clients * per_client)
+    n, order = len(classes), np.argsort(classes, kind="stable")
     dealt = stream("splits", "split", seed).permutation(np.arange(n_clients * per_client) % n_clients)
     clients = np.empty(n, dtype=np.int64)
     clients[order] = dealt[np.arange(n) * (n_clients * per_client) // n]
     return clients
 
 
+@checked
 def dirichlet(y, n_clients: int, *, alpha: float, seed: int = 0) -> np.ndarray:
     """Deal every class in proportions drawn from a symmetric Dirichlet distribution (Hsu et al., 2019).
 
@@ -55,11 +62,11 @@ def dirichlet(y, n_clients: int, *, alpha: float, seed: int = 0) -> np.ndarray:
     seed
         Which repetition the draws belong to.
     """
-    n = _checked(y, n_clients)
-    if not alpha > 0:
+    classes = _classes(y, n_clients)
+    n, classes = len(classes), np.unique(classes, return_inverse=True)[1]
+    if not 0 < alpha < np.inf:
         raise UserError(f"The concentration alpha of a Dirichlet split is positive, not {alpha!r}.")
     rng = stream("splits", "split", seed)
-    _, classes = np.unique(np.asarray(y), return_inverse=True)
     for _ in range(_DRAWS):
         clients = np.empty(n, dtype=np.int64)
         for label in range(classes.max() + 1):
@@ -74,6 +81,7 @@ def dirichlet(y, n_clients: int, *, alpha: float, seed: int = 0) -> np.ndarray:
     )
 
 
+@checked
 def by_labels(labels, *, clients_per_label: int = 1, seed: int = 0) -> np.ndarray:
     """Give the samples of each label (a station, a genre) to clients of its own.
 
@@ -87,10 +95,7 @@ def by_labels(labels, *, clients_per_label: int = 1, seed: int = 0) -> np.ndarra
     seed
         Which repetition the draws belong to.
     """
-    labels = np.asarray(labels)
-    if labels.ndim != 1 or labels.dtype.kind not in "biufUS" or (labels.dtype.kind == "f" and np.isnan(labels).any()):
-        raise UserError("Labels must be a list of numbers or texts, one per sample, with none missing.")
-    _checked(labels, clients_per_label)
+    labels = _classes(labels, clients_per_label)
     distinct, label = np.unique(labels, return_inverse=True)
     rng = stream("splits", "split", seed)
     clients = np.empty(len(labels), dtype=np.int64)
@@ -106,6 +111,7 @@ def by_labels(labels, *, clients_per_label: int = 1, seed: int = 0) -> np.ndarra
     return clients
 
 
+@checked
 def clusters(federation: Federation, n_domains: int, *, on: str = "labels", seed: int = 0) -> np.ndarray:
     """Group clients with similar data into domains: k-means on one histogram per client.
 
@@ -166,7 +172,7 @@ def _k_means(points: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray
     """Cluster of every point, from the start that ends with the least sum of squared distances."""
     from scipy.cluster.vq import ClusterError, kmeans2
 
-    best, least = None, np.inf
+    best, least = np.zeros(len(points), np.int64), np.inf
     for _ in range(_STARTS):
         first = _spread_centres(points, k, rng)
         try:
@@ -194,10 +200,20 @@ def _in_order_of_appearance(cluster: np.ndarray) -> np.ndarray:
     return np.argsort(np.argsort(first))[number]
 
 
-def _checked(y, parts: int) -> int:
-    n = len(y)
+def _classes(labels, parts: int) -> np.ndarray:
+    """The label of every sample, where there are enough for so many parts."""
     if parts < 1:
         raise UserError(f"A split needs at least one client, not {parts}.")
-    if n < parts:
-        raise UserError(f"{n} samples cannot be dealt to {parts} parts: take fewer clients.")
-    return n
+    try:
+        array = np.asarray(0.0) if np.ma.isMaskedArray(labels) else np.asarray(labels)
+        if array.dtype.kind == "O" and all(isinstance(label, str) for label in array.flat):  # as pandas keeps texts
+            array = array.astype(str)
+    except ValueError:  # rows of different lengths
+        array = np.asarray(0.0)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1 or array.dtype.kind not in "biufUS" or (array.dtype.kind == "f" and np.isnan(array).any()):
+        raise UserError("Labels must be a list of numbers or texts, one per sample, with none missing.")
+    if len(array) < parts:
+        raise UserError(f"{len(array)} samples cannot be dealt to {parts} parts: take fewer clients.")
+    return array

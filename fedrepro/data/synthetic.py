@@ -2,10 +2,13 @@
 
 import numpy as np
 
+from fedrepro.calls import checked
+from fedrepro.checks import check_count
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 
 
+@checked
 def power_law_mixture(p: int, exponent: float = 1.0) -> Federation:
     """The synthetic data of FedBoost, Section 5.1: a power law over p elements, each held by a client of its own.
 
@@ -19,8 +22,7 @@ def power_law_mixture(p: int, exponent: float = 1.0) -> Federation:
     exponent
         How steeply the law falls; 0 is the uniform distribution.
     """
-    if p < 1 or p != int(p):
-        raise UserError(f"A mixture has a positive whole number of components, not {p!r}.")
+    check_count("p", p)
     if not np.isfinite(exponent):
         raise UserError(f"The exponent of a power law is a finite number, not {exponent!r}.")
     elements = np.arange(int(p))

@@ -52,6 +52,7 @@ def information_radius(
     weights = np.full(len(distributions), 1.0 / len(distributions))
     spread = bregman(distributions[:, None], distributions[None, :], "squared").max() if divergence == "squared" else 1
     speed = 1.0 if divergence == "kl" else 1.0 / max(float(spread), np.finfo(float).tiny)
+    distances, radius = np.full(len(distributions), np.inf), 0.0  # nothing is known yet
     for _ in range(most):
         distances = bregman(distributions, weights @ distributions, divergence)
         radius = float(weights @ distances)

@@ -1,7 +1,7 @@
 """Q(l|x): how likely it is that a sample comes from each domain, by a conditional maximum-entropy model.
 
 Such a model is softmax regression of the domains on the features. It needs to know where samples come from, not their
-labels. `fedrepro.algorithms.fed_posterior` fits the same model where the samples stay with their clients.
+labels. `fedrepro.algorithms.boosting.fed_posterior` fits the same model where the samples stay with their clients.
 """
 
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ import numpy as np
 
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
+from fedrepro.models.link import softmax
 
 L2 = 1e-4  # keeps the weights finite where the features tell the domains apart without error
 
@@ -33,7 +34,7 @@ class DomainPosterior:
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Q(l|x), shape (samples, domains)."""
         weights, bias = _parts(self.w, self.mean.size)
-        return _softmax(self.standardised(x) @ weights.T + bias)
+        return softmax(self.standardised(x) @ weights.T + bias)
 
     def standardised(self, x: np.ndarray) -> np.ndarray:
         """The features as the regression sees them."""
@@ -62,7 +63,7 @@ def fit_domain_posterior(federation: Federation, *, l2: float = L2) -> DomainPos
 
     def loss_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
         weights, bias = _parts(w, d)
-        shares = _softmax(features @ weights.T + bias)
+        shares = softmax(features @ weights.T + bias)
         loss = -np.log(np.maximum(shares[np.arange(len(x)), domain], 1e-300)).mean() + l2 / 2 * (w @ w)
         slopes = (shares - one_hot) / len(x)
         return loss, np.concatenate([(slopes.T @ features).ravel(), slopes.sum(axis=0)]) + l2 * w
@@ -111,8 +112,3 @@ def scale_of(variance: np.ndarray) -> np.ndarray:
 def _parts(w: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
     p = w.size // (d + 1)
     return w[: p * d].reshape(p, d), w[p * d :]
-
-
-def _softmax(scores: np.ndarray) -> np.ndarray:
-    odds = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return odds / odds.sum(axis=1, keepdims=True)

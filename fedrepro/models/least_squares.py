@@ -6,7 +6,7 @@ import numpy as np
 
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
-from fedrepro.models.local import DrawnBatches
+from fedrepro.models.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -32,35 +32,17 @@ class LeastSquares:
         return LeastSquaresProblem(federation, self)
 
 
-class LeastSquaresProblem:
-    """Least squares on the data of a federation: a `fedrepro.models.local.LocalProblem`.
-
-    Attributes
-    ----------
-    sizes
-        m_k, the number of samples of every domain.
-    n_parameters
-        Number of weights.
-    """
+class LeastSquaresProblem(Problem):
+    """Least squares on the data of a federation."""
 
     def __init__(self, federation: Federation, model: LeastSquares):
         if federation.x is None:
             raise UserError("Least squares need features: give x to Federation.from_arrays.")
-        if federation.y.ndim != 1:
-            raise UserError("Least squares need one target per sample: y must be a list of numbers.")
+        super().__init__(federation)
         x = federation.x.reshape(len(federation), -1).astype(np.float64)
         self._x = np.column_stack([x, np.ones(len(x))]) if model.bias else x
         self._y, self._l2 = federation.y.astype(np.float64), float(model.l2)
-        self._domains = federation.domains
-        self.sizes = np.bincount(federation.domains, minlength=federation.n_domains)
-        if self.sizes.min() == 0:
-            empty = federation.domain_names[int(np.argmin(self.sizes))]
-            raise UserError(f"The domain {empty!r} has no samples: leave it out.")
         self.n_parameters = self._x.shape[1]
-
-    def initial(self, seed: int = 0) -> np.ndarray:
-        """Zeros: the problem is convex, so that w_0 is a matter of symmetry and not of chance."""
-        return np.zeros(self.n_parameters)
 
     def sample_losses(self, w: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """ℓ(w; sample) for each of the rows."""
@@ -70,19 +52,6 @@ class LeastSquaresProblem:
         """Σ_j weights_j ∇ℓ(w; sample rows_j)."""
         x = self._x[rows]
         return (weights * (x @ w - self._y[rows])) @ x + weights.sum() * self._l2 * w
-
-    def batches(self, batch: int, seed: int = 0, active: np.ndarray | None = None) -> DrawnBatches:
-        """Minibatches that are drawn with replacement, in each domain from a stream of its own."""
-        return DrawnBatches(self, self._domains, batch, seed, active)
-
-    def domain_losses(self, w: np.ndarray) -> np.ndarray:
-        """L_k(w) on all samples of each domain."""
-        losses = self.sample_losses(w, np.arange(len(self._y)))
-        return np.bincount(self._domains, losses, minlength=self.sizes.size) / self.sizes
-
-    def metrics(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """``loss`` of each domain."""
-        return {"loss": self.domain_losses(w)}
 
     def optimum(self, weights: np.ndarray | None = None) -> np.ndarray:
         """The w with the least weighted mean loss over all samples; by default all samples weigh the same."""

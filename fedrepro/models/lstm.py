@@ -4,19 +4,24 @@ Text is read as W. Zaremba, I. Sutskever and O. Vinyals do (Recurrent neural net
 in rows that go on from minibatch to minibatch, so that the memory is carried on while gradients stop at the window.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
 from numbers import Integral
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
+from fedrepro.extras import optional
+from fedrepro.models.problem import Problem
 from fedrepro.streams import stream
+
+with optional():
+    import jax
+    import jax.numpy as jnp
 
 EVALUATION_ROWS = 20
 # 8 MB of float32. With all logits of 20 rows at once a step took 77 MB instead of 45 MB of memory of its own, which the
@@ -64,8 +69,8 @@ class LSTM:
         return LanguageProblem(self, federation)
 
 
-class LanguageProblem:
-    """A language model on the texts of a federation: a `fedrepro.models.problem.Problem`.
+class LanguageProblem(Problem):
+    """A language model on the texts of a federation.
 
     The samples of a domain are its words in running order, as ``y`` has them. A domain's loss is the mean cross-entropy
     of its words, each predicted from those before it.
@@ -83,7 +88,7 @@ class LanguageProblem:
     def __init__(self, model: LSTM, federation: Federation):
         self.model = model
         self.texts = _texts(model, federation)
-        self.sizes = np.array([text.size for text in self.texts])
+        super().__init__(federation)
         self.n_parameters = sum(prod(shape) for shape in _shapes(model).values())
 
     def initial(self, seed: int = 0) -> np.ndarray:
@@ -110,17 +115,13 @@ class LanguageProblem:
         """Windows of ``batch`` rows of running text, which are shared out among the domains as `rows` says."""
         return LanguageBatches(self, batch, seed, active)
 
-    def domain_losses(self, w: np.ndarray) -> np.ndarray:
-        """L_k(w), the mean cross-entropy of all words of each domain but the first.
+    def metrics(self, w: np.ndarray) -> dict[str, np.ndarray]:
+        """``loss``, the mean cross-entropy of all words of each domain but the first, and ``perplexity``, exp of it.
 
         The text is read in 20 rows, each from an empty memory that is then carried through the row.
         """
-        parameters = Parameters(*map(jnp.asarray, _split(self.model, self._checked(w))))
-        return np.array([self._loss(parameters, text) for text in self.texts])
-
-    def metrics(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """``loss`` and ``perplexity``, its exponential, of each domain."""
-        losses = self.domain_losses(w)
+        parameters = Parameters(*map(jnp.asarray, _split(self.model, self.checked(w, np.float32))))
+        losses = np.array([self._loss(parameters, text) for text in self.texts])
         return {"loss": losses, "perplexity": np.exp(losses)}
 
     def _loss(self, parameters: "Parameters", text: np.ndarray) -> float:
@@ -137,12 +138,6 @@ class LanguageProblem:
             losses, memory = _word_losses(self.model, parameters, padded[position], memory)
             total += float(np.sum(np.asarray(losses), where=predicted >= position[:, 1:].T, dtype=np.float64))
         return total / predicted
-
-    def _checked(self, w: np.ndarray) -> np.ndarray:
-        w = np.ascontiguousarray(w, dtype=np.float32)
-        if w.shape != (self.n_parameters,):
-            raise UserError(f"The model has {self.n_parameters} parameters, and w has the shape {w.shape}.")
-        return w
 
 
 class Window(NamedTuple):
@@ -200,7 +195,7 @@ class LanguageBatches:
         before = self._before if whole else self._before[:, :, batch.rows]
         weights = (np.asarray(mixture) / counts)[owner].astype(np.float32)
         key = jax.random.fold_in(self._key, batch.number) if model.dropout > 0 else None
-        parameters = _split(model, self.problem._checked(w))
+        parameters = _split(model, self.problem.checked(w, np.float32))
         gradient, totals, memory = _gradient(model, parameters, batch.words, before, weights, key)
         self._memory = memory if whole else self._before.at[:, :, batch.rows].set(memory)
         losses = np.zeros(self._rows.size)
@@ -242,7 +237,7 @@ def _split(model: LSTM, w: np.ndarray) -> Parameters:
     shapes = _shapes(model)
     ends = np.cumsum([prod(shape) for shape in shapes.values()])
     parts = np.split(w, ends[:-1])
-    return Parameters(*(part.reshape(shape) for part, shape in zip(parts, shapes.values(), strict=True)))
+    return Parameters._make(part.reshape(shape) for part, shape in zip(parts, shapes.values(), strict=True))
 
 
 def _joined(parts: Parameters) -> np.ndarray:
@@ -285,7 +280,7 @@ def _gradient(
     given = _in_pieces(model, hidden, words[:, 1:].T, every_step)
     nothing = (jnp.zeros_like(softmax), jnp.zeros_like(bias))
     of_softmax, (losses, of_hidden) = jax.lax.scan(piece, nothing, given)
-    gradient = Parameters(*back(of_hidden.reshape(hidden.shape)), *of_softmax)
+    gradient = Parameters._make((*back(of_hidden.reshape(hidden.shape)), *of_softmax))
     return gradient, losses.reshape(model.window, -1).sum(axis=0), after
 
 
@@ -307,7 +302,7 @@ def _word_losses(
 
 
 def _hidden(
-    model: LSTM, recurrent: tuple, words: jax.Array, memory: jax.Array, key: jax.Array | None
+    model: LSTM, recurrent: Sequence[jax.Array], words: jax.Array, memory: jax.Array, key: jax.Array | None
 ) -> tuple[jax.Array, jax.Array]:
     """What the last layer gives to the softmax, shape (window, rows, units), and the memory after the window."""
     embedding, *layers = recurrent

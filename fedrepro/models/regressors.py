@@ -8,7 +8,7 @@ distances (or inner products) that they share are computed once for all of them.
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -89,10 +89,10 @@ def parameter_counts(members: Iterable[Member], samples: int, features: int, cou
     return np.array([network(int(m.parameter)) if m.family == "network" else kernel_machine for m in members])
 
 
-def relative_costs(counts: Sequence[int]) -> np.ndarray:
+def relative_costs(counts: Sequence[int] | np.ndarray) -> np.ndarray:
     """Cost of sending each model: its number of parameters as a share of the largest."""
-    counts = np.asarray(counts, dtype=np.float64)
-    return counts / counts.max()
+    sizes = np.asarray(counts, dtype=np.float64)
+    return sizes / sizes.max()
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Zoo:
     members: tuple[Member, ...]
     support: np.ndarray
     coefficients: dict[Member, np.ndarray]
-    networks: dict[Member, object]
+    networks: dict[Member, Any]  # MLPRegressor of scikit-learn
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """(samples, models): what each regressor predicts."""

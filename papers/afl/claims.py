@@ -9,8 +9,16 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from fedrepro.claims import Verdict, combine, interval, judge_bound, judge_equal, judge_identity, judge_less
-from fedrepro.study import Runs
+from fedrepro.reproduction.study import Runs
+from fedrepro.reproduction.verdicts import (
+    Verdict,
+    combine,
+    interval,
+    judge_bound,
+    judge_equal,
+    judge_identity,
+    judge_less,
+)
 
 ITERATES = ("last", "average")
 AGNOSTIC, UNIFORM = "agnostic", "uniform"

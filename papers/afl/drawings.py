@@ -4,30 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
+from fedrepro.reproduction.figures import in_triangle
+
 _ARROW = {"arrowstyle": "-|>", "color": "0.35", "shrinkA": 0, "shrinkB": 0}
-
-
-def in_triangle(mixtures: np.ndarray) -> np.ndarray:
-    """Mixtures of three domains as points of the plane."""
-    return np.asarray(mixtures) @ CORNERS
-
-
-def triangle(ax, names: Sequence[str]) -> None:
-    """The simplex of three domains, each corner with its name."""
-    ax.fill(*CORNERS.T, facecolor="none", edgecolor="0.3", linewidth=1.2)
-    for share in (0.2, 0.4, 0.6, 0.8):  # lines on which one domain has this share
-        for k in range(3):
-            one, other = (k + 1) % 3, (k + 2) % 3
-            ends = np.zeros((2, 3))
-            ends[:, k], ends[0, one], ends[1, other] = share, 1 - share, 1 - share
-            ax.plot(*in_triangle(ends).T, color="0.9", linewidth=0.8, zorder=0)
-    places = (("left", "top", (0.0, -0.03)), ("right", "top", (1.0, -0.03)), ("center", "bottom", (0.5, 0.89)))
-    for name, (horizontal, vertical, place) in zip(names, places, strict=True):
-        ax.text(*place, name, ha=horizontal, va=vertical)
-    ax.set_aspect("equal")
-    ax.set_axis_off()
-    ax.set(xlim=(-0.08, 1.08), ylim=(-0.1, 0.97))
 
 
 def closer(ax, mixtures: np.ndarray, margin: float = 0.03) -> None:

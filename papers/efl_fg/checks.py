@@ -5,12 +5,12 @@ import math
 import numpy as np
 
 from fedrepro.algorithms import efl_fg
-from fedrepro.algorithms.efl_fg import regret_bound
+from fedrepro.algorithms.ensembles.efl_fg import regret_bound
 from fedrepro.data.federation import Federation
 from fedrepro.kernels import efl_fg as rounds_of
 from fedrepro.kernels.feedback_graph import dominating_set, feedback_graph
 from fedrepro.models.ensemble import from_predictions
-from fedrepro.papers.efl_fg.experiments import Problem
+from fedrepro.papers.efl_fg.online import Problem
 from fedrepro.streams import stream
 from fedrepro.trace import Trace
 
@@ -54,7 +54,7 @@ def two_models(rounds: int = 10_000, clients: int = 100, rate: float = 1e-4, exp
     """Two models of losses 0 and 1 that only see themselves: exploring costs ξN/2 per round, whatever is learned."""
     y = np.zeros(rounds * clients)
     federation = Federation.from_arrays(None, y, np.repeat(np.arange(clients), rounds))
-    ensemble = from_predictions(np.stack([y, y + 1.0]))
+    ensemble = from_predictions(np.stack([y, y + 1.0]), federation)
     return efl_fg(federation, ensemble, budget=1.0, rate=rate, exploration=exploration, theory=True, evaluate=1, seed=0)
 
 
@@ -66,7 +66,7 @@ def random_regret(seed: int, *, models: int = 6, clients: int = 5, rounds: int =
     federation = Federation.from_arrays(None, y, np.repeat(np.arange(clients), rounds))
     return efl_fg(
         federation,
-        from_predictions(y + noise),
+        from_predictions(y + noise, federation),
         budget=draws.uniform(1.0, 3.0, rounds),
         costs=draws.uniform(0.1, 1.0, models),
         rate=float(np.exp(draws.uniform(np.log(1e-3), np.log(0.3)))),
@@ -87,7 +87,7 @@ class _Instance:
         self.state = rounds_of.start(costs.size)
         self.state.log_weights[:] = log_weights
         self.state.log_confidences[:] = log_confidences
-        self.rules = rounds_of.Rules(1.0, exploration, rounds_of.CURRENT, False)
+        self.rules = rounds_of.Rules(1.0, exploration, rounds_of.Limit.CURRENT.value, False)
         self.plan = rounds_of.new_plan(costs.size)
         rounds_of.plan_round(self.state, self.rules, costs, budget, self.plan)
         self.losses = losses

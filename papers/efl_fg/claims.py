@@ -9,18 +9,7 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from fedrepro.claims import Verdict, combine, judge_bound, judge_less
-from fedrepro.papers.fedboost.claims import unbiased
-
-__all__ = [
-    "independence_falls",
-    "lower_mse",
-    "never_above_budget",
-    "regret_below_bound",
-    "regret_per_round_falls",
-    "unbiased",
-    "violates_at_least",
-]
+from fedrepro.reproduction.verdicts import Verdict, combine, judge_bound, judge_less
 
 
 def lower_mse(efl_fg: Mapping[str, Sequence[float]], fedboost: Mapping[str, Sequence[float]]) -> Verdict:

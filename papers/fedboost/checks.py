@@ -9,10 +9,11 @@ from itertools import combinations, product
 import numpy as np
 
 from fedrepro.algorithms import aflboost, fedboost
-from fedrepro.algorithms.fedboost import SAMPLINGS, Objective, objective, send_probabilities
+from fedrepro.algorithms.ensembles.fedboost import Objective, objective
 from fedrepro.data.federation import Federation
 from fedrepro.kernels import fedboost as rounds_of
-from fedrepro.kernels.mirror import euclidean_divergence
+from fedrepro.kernels.mirror import Mirror
+from fedrepro.kernels.sampling import Sampling, send_probabilities
 from fedrepro.models.divergences import bregman, information_radius, mixture_divergence
 from fedrepro.models.ensemble import from_densities, unigrams
 from fedrepro.streams import stream
@@ -134,7 +135,7 @@ class Instance:
         self.h = draws.dirichlet(np.ones(6), size=PREDICTORS)
         self.y = draws.dirichlet(np.ones(6))
         self.alpha = draws.dirichlet(np.ones(PREDICTORS))
-        self.gamma = send_probabilities(self.alpha, sampling, budget, np.ones(PREDICTORS))
+        self.gamma = send_probabilities(Sampling.number(sampling), self.alpha, float(budget), np.ones(PREDICTORS))
         self.norms = (self.h**2).sum(axis=1)
         self.exact = 2 * self.h @ (self.alpha @ self.h - self.y)
 
@@ -162,14 +163,16 @@ def ensemble_bias(seed: int) -> float:
 def ensemble_bias_by_sampling(goal: Objective, sampling: str, budget: float, draws: int, seed: int) -> float:
     """Mean error of Σ α~_k over many draws of the compiled sampler, in standard errors."""
     q = goal.size
-    rules = rounds_of.Rules(goal.loss, SAMPLINGS[sampling], rounds_of.ENTROPY, rounds_of.SENT, float(budget), 1.0)
+    sent = rounds_of.Gradient.number("sent")
+    rules = rounds_of.Rules(goal.loss, Sampling.number(sampling), Mirror.number("entropy"), sent, float(budget), 1.0)
+    prices = rounds_of.prices_of(np.ones(q))
     state = rounds_of.State(*(np.zeros(q) for _ in range(4)), np.array([1.0, 0.0, 0.0]))
     state.weights[:] = goal.client_weights
     work = rounds_of.workspace(q, goal.problem.rows)
     generator = stream("fedboost", "sampling", seed)
     totals = np.empty(draws)
     for i in range(draws):
-        n = rounds_of.draw_predictors(rules, state, np.ones(q), budget / q, generator.random(q), work)
+        n = rounds_of.draw_predictors(rules, state, prices, generator.random(q), work)
         rounds_of.weigh_sent(state, work, n)
         totals[i] = work.coefficients[:n].sum()
     return float((totals.mean() - 1.0) / (totals.std(ddof=1) / np.sqrt(draws)))
@@ -204,7 +207,8 @@ def kernel_gradient_bias(seed: int) -> float:
     case = Instance(seed)
     federation = Federation.from_arrays(None, np.arange(6), clients=np.arange(6), client_weights=case.y)
     goal = objective(federation, from_densities(case.h), "squared")
-    rules = rounds_of.Rules(goal.loss, rounds_of.WEIGHTED, rounds_of.EUCLIDEAN, rounds_of.CORRECTED, 3.0, 1e-6)
+    corrected = rounds_of.Gradient.number("corrected")
+    rules = rounds_of.Rules(goal.loss, Sampling.number("weighted"), Mirror.number("euclidean"), corrected, 3.0, 1e-6)
     expected = np.zeros(PREDICTORS)
     for probability, sent in case.outcomes():
         state = rounds_of.State(*(np.zeros(PREDICTORS) for _ in range(4)), np.array([1.0, 0.0, 0.0]))
@@ -213,9 +217,8 @@ def kernel_gradient_bias(seed: int) -> float:
         clients, shares = np.arange(6)[None, :], case.y[None, :]
         out = np.zeros(1), np.zeros(1, dtype=np.int64)
         nobody = stream("fedboost", "sampling", seed)
-        rounds_of.fedboost_rounds(
-            goal.problem, rules, state, np.ones(PREDICTORS), uniforms, nobody, False, clients, shares, *out
-        )
+        run = rounds_of.new_run(goal.problem, rules, np.ones(PREDICTORS), state=state)
+        rounds_of.fedboost_rounds(run, rounds_of.Schedule(uniforms, nobody, clients, shares, *out))
         expected += probability * (case.alpha - state.weights) / rules.step
     # the projection takes the mean off the gradient, which stays inside the simplex at so small a step
     return _largest(expected - (case.exact - case.exact.mean()))
@@ -255,15 +258,15 @@ def rescaled_mirror_map(scale: float, rounds: int = 400, seed: int = 0) -> dict[
 
 def _least_squared(case: Instance) -> float:
     """min over the simplex of |Σ α_k h_k − y|², by the projection on the hull of the h_k."""
-    from fedrepro.kernels.sets import project_hull
+    from fedrepro.kernels.projections.hull import project_hull
 
     nearest, _ = project_hull(case.y, case.h)
-    return 2 * euclidean_divergence(nearest, case.y)
+    return float(bregman(nearest, case.y, "squared"))
 
 
 def bias_terms(alpha: np.ndarray, budget: float) -> dict[str, float]:
     """Σ α²/γ (printed) and Σ α²(1/γ − 1) (put right) under eq. (8), and the 1/C that Corollary 1 puts for them."""
-    gamma = send_probabilities(alpha, "weighted", budget, np.ones(alpha.size))
+    gamma = send_probabilities(Sampling.number("weighted"), alpha, float(budget), np.ones(alpha.size))
     sent = alpha > 0
     printed = float((alpha[sent] ** 2 / gamma[sent]).sum())
     return {"printed": printed, "right": printed - float((alpha**2).sum()), "1/C": 1.0 / budget}

@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from fedrepro.claims import Verdict, combine, judge_bound, judge_equal, judge_identity, judge_less
-from fedrepro.study import Runs
+from fedrepro.reproduction.study import Runs
+from fedrepro.reproduction.verdicts import Verdict, combine, judge_bound, judge_equal, judge_identity, judge_less
 
 ITERATES = {"average": "average_loss", "last": "loss"}
 
@@ -171,14 +171,6 @@ def theorem_1(
     verdicts = never_above_zero(random_instances, tolerance, "least worst divergence − (R + ε)")
     for name, (worst, radius) in equalities.items():
         verdicts[f"equality on {name}"] = judge_identity([worst], radius, tolerance, label="least worst divergence")
-    return combine(verdicts)
-
-
-def unbiased(exact: list[float], sampled: Mapping[str, float], tolerance: Mapping[str, float], label: str) -> Verdict:
-    """The exact bias is zero up to rounding, and the sampled one within so many standard errors."""
-    verdicts = {"all outcomes of small draws": judge_identity(exact, 0.0, tolerance["exact"], label=label)}
-    for name, errors in sampled.items():
-        verdicts[name] = judge_identity([errors], 0.0, tolerance["standard_errors"], label=f"{label} / standard error")
     return combine(verdicts)
 
 

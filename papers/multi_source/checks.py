@@ -5,11 +5,11 @@ import math
 import numpy as np
 
 from fedrepro.algorithms import agnostic_fedavg, approx_fedavg, fedavg, irm, multiboost, scaffold
-from fedrepro.algorithms.fedavg import fedavg_fixed_point
+from fedrepro.algorithms.averaging.fedavg import fedavg_fixed_point
 from fedrepro.data.federation import Federation
 from fedrepro.models.least_squares import LeastSquares
 from fedrepro.models.regression import LogisticRegression
-from fedrepro.papers.multi_source.convex import bound_6, convex_model, convex_problem
+from fedrepro.papers.multi_source.trials.convex import bound_6, convex_model, convex_problem
 from fedrepro.streams import stream
 
 # --- VI.A: a distribution outside the hull of two domains ----------------------------------------------------------

@@ -10,8 +10,16 @@ from itertools import pairwise
 
 import numpy as np
 
-from fedrepro.claims import Verdict, combine, interval, judge_bound, judge_equal, judge_identity, judge_less
-from fedrepro.study import Runs
+from fedrepro.reproduction.study import Runs
+from fedrepro.reproduction.verdicts import (
+    Verdict,
+    combine,
+    interval,
+    judge_bound,
+    judge_equal,
+    judge_identity,
+    judge_less,
+)
 
 AVERAGE, WORST = "all clients' images together", "the worst client"
 

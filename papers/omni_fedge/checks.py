@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedrepro.algorithms.omni_fedge import bound_terms, weights_of
+from fedrepro.algorithms.nodes.omni_fedge import bound_terms, weights_of
 from fedrepro.papers.omni_fedge.claims import shares_of
 from fedrepro.streams import stream
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fedrepro.algorithms.omni_fedge import weights_of
-from fedrepro.claims import Verdict, combine, judge_bound, judge_equal, judge_less
+from fedrepro.algorithms.nodes.omni_fedge import weights_of
+from fedrepro.reproduction.verdicts import Verdict, combine, judge_bound, judge_equal, judge_less
 
 
 def beats(omni_fedge: Mapping[str, Sequence[float]], other: Sequence[float], name: str) -> Verdict:
@@ -88,7 +88,7 @@ def mean_shares(rounds: np.ndarray, shares: np.ndarray) -> np.ndarray:
 def shares_of(losses: np.ndarray, weights: str, rows: str = "network") -> np.ndarray:
     """The shares ω_ij / Σ_j ω_ij that belong to losses of networks (rows) on the data of nodes (columns).
 
-    ``weights`` and ``rows`` as in `fedrepro.algorithms.omni_fedge`.
+    ``weights`` and ``rows`` as in `fedrepro.algorithms.nodes.omni_fedge`.
     """
     losses = np.asarray(losses)
     found = weights_of(losses if rows == "network" else losses.T, weights)

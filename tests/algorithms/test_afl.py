@@ -7,9 +7,10 @@ import pytest
 from scipy.optimize import minimize
 
 from fedrepro.algorithms import afl
-from fedrepro.algorithms.domains import CappedSimplex, Hull, Point, Simplex, only, skewness, uniform
+from fedrepro.algorithms.domains import Box, CappedSimplex, Hull, L1Ball, Point, Simplex, only, skewness, uniform
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
+from fedrepro.models.problem import Problem
 from fedrepro.models.regression import LogisticRegression, Minibatch, SoftmaxRegression
 
 
@@ -35,9 +36,9 @@ class StepByStep:
         return _Plain(self.inner.on(federation))
 
 
-class _Plain:
+class _Plain(Problem):
     def __init__(self, inner):
-        self.sizes, self.n_parameters = inner.sizes, inner.n_parameters
+        self.domains, self.sizes, self.n_parameters = inner.domains, inner.sizes, inner.n_parameters
         self.initial, self.batches = inner.initial, inner.batches
         self.domain_losses, self.metrics = inner.domain_losses, inner.metrics
 
@@ -53,12 +54,13 @@ def assert_same(one, other, atol):
 # --- the compiled run is the algorithm -------------------------------------------------------------------------------
 
 RUNS = [
-    {"version": version, "gradient": gradient, "gradient_domains": domains, "optimiser": optimiser}
-    for version, gradient, domains, optimiser in product(
-        ("stochastic", "mirror", "optimistic"),
+    {"version": version, "mirror": mirror, "gradient": gradient, "gradient_domains": domains, "optimiser": optimiser}
+    for version, mirror, gradient, domains, optimiser in product(
+        ("stochastic", "optimistic"),
+        ("entropy", "euclidean"),
         ("per-domain", "weighted"),
         ("batch", "one-domain"),
-        ("sgd", "momentum", "adagrad", "adam"),
+        ("sgd", "momentum", "adagrad", "adam", "yogi"),
     )
     if version != "optimistic" or optimiser == "sgd"
 ]
@@ -140,6 +142,15 @@ def test_a_point_is_plain_sgd_on_its_mixture():
     np.testing.assert_allclose(trace["average_loss"][1], problem.domain_losses(np.mean(iterates[:10], axis=0)))
 
 
+def test_the_mirror_version_is_the_entropy_map():
+    settings = {"steps": 20, "step": 0.1, "step_domains": 0.1, "batch": 3}
+    one, other = (
+        afl(in_domains(), LogisticRegression(), **settings, **choice)
+        for choice in ({"version": "mirror"}, {"mirror": "entropy"})
+    )
+    assert one == other
+
+
 def test_one_step_by_hand():
     """Figure 3, step by step: both gradients are taken at (w_0, λ_0)."""
     federation = in_domains()
@@ -218,7 +229,7 @@ def test_stochastic_gradients_are_unbiased(gradient, gradient_domains):
         """All of space: what is projected is what was made."""
 
         def __getattr__(self, name):
-            return lambda point: point
+            return lambda point, mirror="euclidean": point
 
     settings = {"steps": 1, "step": 1.0, "step_domains": 1.0, "initial_mixture": mixture, "evaluate": 2}
     settings |= {"gradient": gradient, "gradient_domains": gradient_domains, "mixtures": Free()}
@@ -303,8 +314,8 @@ class Watched:
         self.inner, self.given = inner, []
 
     def __getattr__(self, name):
-        def remembered(values):
-            self.given.append(getattr(self.inner, name)(values))
+        def remembered(*values):
+            self.given.append(getattr(self.inner, name)(*values))
             return self.given[-1]
 
         return remembered
@@ -314,7 +325,11 @@ CORNERS = np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.4, 0.2, 0.4]])
 
 
 @pytest.mark.parametrize("version", ["stochastic", "mirror", "optimistic", "strongly-convex"])
-@pytest.mark.parametrize("inner", [Simplex(), CappedSimplex(0.4), Hull(CORNERS)], ids=["simplex", "capped", "hull"])
+@pytest.mark.parametrize(
+    "inner",
+    [Simplex(), CappedSimplex(0.4), Box(0.1, 0.6), L1Ball([0.5, 0.3, 0.2], 0.5), Hull(CORNERS)],
+    ids=["simplex", "capped", "box", "l1-ball", "hull"],
+)
 def test_mixtures_stay_in_their_set(inner, version):
     if version == "mirror" and isinstance(inner, Hull):
         return  # refused: see the mistakes
@@ -438,14 +453,15 @@ class MeanOfNumbers:
     """A model of a user's own: one number that should be near all samples, with the squared loss."""
 
     def on(self, federation):
-        return _Numbers([federation.y[federation.domains == k] for k in range(federation.n_domains)])
+        return _Numbers(federation, [federation.y[federation.domains == k] for k in range(federation.n_domains)])
 
 
-class _Numbers:
+class _Numbers(Problem):
     n_parameters = 1
 
-    def __init__(self, numbers):
-        self.numbers, self.sizes = numbers, np.array([len(own) for own in numbers])
+    def __init__(self, federation, numbers):
+        super().__init__(federation)
+        self.numbers = numbers
 
     def initial(self, seed):
         return np.zeros(1, dtype=np.float32)
@@ -504,7 +520,9 @@ def test_a_model_of_ones_own():
         ({"skewness": 0.1, "mixtures": CappedSimplex(0.5)}, "skewness needs Λ = Simplex"),
         ({"mixtures": CappedSimplex(0.2)}, "A cap of 0.2 on 3 domains leaves no mixture"),
         ({"mixtures": Hull(np.eye(2))}, "points mix 2 domains and the federation has 3"),
-        ({"mixtures": Hull(np.eye(3)), "version": "mirror"}, "knows no projection on a hull"),
+        ({"mixtures": Hull(np.eye(3)), "version": "mirror"}, "knows no projection on a hull: choose from 'euclidean'"),
+        ({"mirror": "cubic"}, "mirror='cubic' is not known: choose from 'entropy', 'euclidean'"),
+        ({"version": "strongly-convex", "mirror": "entropy"}, "makes no step of λ"),
         ({"mixtures": Point([0.5, 0.5])}, "has 2 shares and the federation has 3 domains"),
         ({"initial_mixture": [0.5, 0.6, 0.0]}, "must be a mixture of the 3 domains"),
         ({"initial_mixture": [0.5, 0.5]}, "must be a mixture of the 3 domains"),

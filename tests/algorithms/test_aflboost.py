@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from fedrepro.algorithms import aflboost
-from fedrepro.algorithms.aflboost import _Game
 from fedrepro.algorithms.domains import CappedSimplex, Hull, Simplex
-from fedrepro.algorithms.fedboost import objective
+from fedrepro.algorithms.ensembles.aflboost import _Game
+from fedrepro.algorithms.ensembles.fedboost import objective
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.models.divergences import bregman, information_radius
@@ -158,7 +158,7 @@ def test_a_budget_so_small_that_rounds_stay_empty():
         ({"rounds": 0}, "rounds=0 is not a whole number"),
         ({"step": -1.0}, "step=-1.0 is not a positive number"),
         ({"step_domains": 0.0}, "step_domains=0.0 is not a positive number"),
-        ({"mirror": "euclidean"}, "The Euclidean map leaves the log loss's domain"),
+        ({"mirror": "euclidean"}, "mirror='euclidean' leaves the log loss's domain"),
         ({"sampling": "weighted", "budget": 2.0}, "infinite on elements that nobody sent covers"),
         ({"sampling": "weighted", "loss": "squared"}, "budget=None is not a positive number"),
         ({"clients_per_round": 10}, "clients_per_round=10 is not a whole number from 1 to 9"),
@@ -179,7 +179,7 @@ def test_federations_that_have_no_game():
     settings = {"rounds": 5, "step": 0.1, "step_domains": 0.1, "sampling": "none"}
     with pytest.raises(UserError, match="at least two domains"):
         aflboost(federation.with_domains(np.zeros(9, int)), unigrams(federation), **settings)
-    predictions = from_predictions(np.ones((2, len(federation))))
+    predictions = from_predictions(np.full((2, len(federation)), 0.5), federation)
     with pytest.raises(UserError, match="AFLBoost is for densities"):
         aflboost(federation, predictions, **settings)
     mixed = Federation.from_arrays(None, federation.y, np.arange(len(federation)) % 4, federation.domains)

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from fedrepro.algorithms import afl, agnostic_fedavg, fedavg
-from fedrepro.algorithms.averaging import Clients
+from fedrepro.algorithms.averaging.rounds import Clients
 from fedrepro.data.federation import Federation
 from fedrepro.models.least_squares import LeastSquares
-from fedrepro.models.regression import LogisticRegression, Minibatch
+from fedrepro.models.problem import Minibatch, Problem
+from fedrepro.models.regression import LogisticRegression
 
 
 def levels(targets, clients, domains, **names):
@@ -52,7 +53,8 @@ def test_rounds_equal_the_pseudo_code_in_fractions(batch, epochs, window):
         last = counts[-window:]
         estimate = [Fraction(sum(count[i] for count in last), len(last)) for i in range(2)]
         alpha = [share / n for share, n in zip(mixture, estimate, strict=True)]
-        batches = [(clients.rows(k).tolist(), [rows.tolist() for rows in clients.batches(k, t)]) for k in range(2)]
+        work = clients.work(t, float(step))
+        batches = [(work.rows(k).tolist(), [rows.tolist() for rows in work.batches(k)]) for k in range(2)]
         w, count, losses = naive.agnostic_round(TARGETS, DOMAINS, batches, w, alpha, step)
         counts.append(count)
         grown = [
@@ -80,10 +82,10 @@ class FullBatches:
         return _Given(problem, batches)
 
 
-class _Given:
+class _Given(Problem):
     def __init__(self, problem, batches):
-        self.sizes, self.n_parameters, self.initial = problem.sizes, problem.n_parameters, problem.initial
-        self.domain_losses, self.batches = problem.domain_losses, lambda *_: batches
+        self.domains, self.sizes, self.n_parameters = problem.domains, problem.sizes, problem.n_parameters
+        self.metrics, self.batches = problem.metrics, lambda *_: batches
 
 
 def in_clients_and_domains(n=60, domains=3, clients=4, seed=0):

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from fedrepro.algorithms import approx_fedavg, fedavg
-from fedrepro.algorithms.approx_fedavg import soft_maximum
+from fedrepro.algorithms.averaging.approx_fedavg import soft_maximum
 from fedrepro.data.federation import Federation
 from fedrepro.models.least_squares import LeastSquares
 

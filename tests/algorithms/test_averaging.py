@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedrepro.algorithms import agnostic_fedavg, approx_fedavg, fedavg, scaffold
-from fedrepro.algorithms.averaging import Clients
+from fedrepro.algorithms.averaging.rounds import Clients
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.models.least_squares import LeastSquares
@@ -76,8 +76,9 @@ def test_an_epoch_goes_through_all_samples_of_the_client():
     clients = clients_of(federation, epochs=3)
     for i in range(federation.n_clients):
         size = federation.sizes[i]
-        batches = clients.batches(i, t=2)
-        assert len(batches) == clients.steps_of(i) == 3 * -(-size // 4)
+        work = clients.work(2, 0.1)
+        batches = work.batches(i)
+        assert len(batches) == work.steps(i) == 3 * -(-size // 4)
         once = batches[: len(batches) // 3]
         assert [rows.size for rows in once] == [4] * (size // 4) + [size % 4] * int(size % 4 > 0)
         assert sorted(np.concatenate(once)) == list(range(federation.offsets[i], federation.offsets[i + 1]))
@@ -88,20 +89,20 @@ def test_an_epoch_goes_through_all_samples_of_the_client():
 def test_batches_change_with_client_round_and_seed_only():
     federation = measurements()
     one, again, other_seed = clients_of(federation), clients_of(federation, epochs=2), clients_of(federation, seed=1)
-    same = again.batches(0, t=3)[:2], one.batches(0, t=3)[:2]
+    same = again.work(3, 0.1).batches(0)[:2], one.work(3, 0.1).batches(0)[:2]
     np.testing.assert_array_equal(*same)
-    for changed in (one.batches(0, t=4), other_seed.batches(0, t=3)):
+    for changed in (one.work(4, 0.1).batches(0), other_seed.work(3, 0.1).batches(0)):
         assert not np.array_equal(changed[:2], same[0])
     few = clients_of(federation, clients_per_round=2)
-    few.drawn(3)
-    np.testing.assert_array_equal(few.batches(0, t=3)[:2], same[0])
+    np.testing.assert_array_equal(few.work(3, 0.1).batches(0)[:2], same[0])
 
 
 def test_local_steps_go_round_the_batches():
     clients = clients_of(measurements(n=20, clients=2), epochs=None, local_steps=9, batch=5)
-    batches = clients.batches(1, t=0)
+    work = clients.work(0, 0.1)
+    batches = work.batches(1)
     length = -(-clients.federation.sizes[1] // 5)
-    assert len(batches) == clients.steps_of(1) == 9
+    assert len(batches) == work.steps(1) == 9
     assert length < 9
     np.testing.assert_array_equal(batches[length], batches[0])
 
@@ -109,7 +110,8 @@ def test_local_steps_go_round_the_batches():
 def test_without_a_batch_size_a_step_uses_all_samples():
     federation = measurements()
     clients = clients_of(federation, batch=None, epochs=2)
-    assert [tuple(rows) for rows in clients.batches(1, t=0)] == [tuple(clients.rows(1))] * 2
+    work = clients.work(0, 0.1)
+    assert [tuple(rows) for rows in work.batches(1)] == [tuple(work.rows(1))] * 2
 
 
 def test_each_client_takes_part_equally_often():
@@ -177,7 +179,9 @@ MISTAKES = {
     "no length": ({"epochs": None}, "Give either epochs or local_steps"),
     "no epochs": ({"epochs": 0}, "epochs=0 is not a whole number of at least 1"),
     "no local steps": ({"epochs": None, "local_steps": 0}, "local_steps=0 is not a whole number of at least 1"),
-    "half a batch": ({"batch": 0.5}, "batch=0.5 is not a whole number of at least 1"),
+    "half a batch": ({"batch": 0.5}, "batch=0.5 is not a whole number"),
+    "no threads": ({"threads": 0}, "threads=0 is not a whole number of at least 1"),
+    "threads of NumPy": ({"threads": 2}, "threads=2: LeastSquares trains its clients one after the other"),
     "no rounds": ({"rounds": 0}, "rounds=0 is not a whole number of at least 1"),
     "no step": ({"step": 0.0}, "step=0.0 is not a positive number"),
     "step backwards": ({"step": -1.0}, "step=-1.0 is not a positive number"),
@@ -194,7 +198,7 @@ def test_mistakes(algorithm, settings, message):
 
 OWN_MISTAKES = [
     (fedavg, {"server_optimiser": "nadam"}, "server_optimiser='nadam' is not known: choose from 'sgd', .*'yogi'"),
-    (fedavg, {"client_optimiser": "yogi"}, "client_optimiser='yogi' is not known"),
+    (fedavg, {"client_optimiser": "nadam"}, "client_optimiser='nadam' is not known"),
     (fedavg, {"server_step": -1.0}, "server_step=-1.0 is not a positive number"),
     (fedavg, {"momentum": 1.0}, "momentum=1.0 is not a share"),
     (scaffold, {"option": "iii"}, "option='iii' is not known: choose from 'i', 'ii'"),

@@ -7,8 +7,9 @@ import pytest
 
 from fedrepro.algorithms import agnostic_fedavg, approx_fedavg, fedavg, scaffold
 from fedrepro.data.federation import Federation
-from fedrepro.models.local import DenseRegression, LocalRegression, on_clients
-from fedrepro.models.regression import LogisticRegression, SoftmaxRegression
+from fedrepro.errors import UserError
+from fedrepro.models import LogisticRegression, Problem, SoftmaxRegression
+from fedrepro.models.link import shares
 
 RUNS = {
     "fedavg": (fedavg, {}),
@@ -29,20 +30,31 @@ LENGTHS = {
 
 
 class StepByStep:
-    """A regression that only keeps the promises of a LocalProblem."""
+    """A regression that is not compiled: it has what a model of one's own has."""
 
     def __init__(self, inner):
         self.inner = inner
 
     def on(self, federation):
-        return _Plain(LocalRegression(self.inner.on(federation)))
+        return _Plain(federation, self.inner.on(federation))
 
 
-class _Plain:
-    def __init__(self, inner):
-        self.sizes, self.n_parameters, self.initial = inner.sizes, inner.n_parameters, inner.initial
-        self.domain_losses, self.metrics = inner.domain_losses, inner.metrics
-        self.sample_losses, self.gradient = inner.sample_losses, inner.gradient
+class _Plain(Problem):
+    def __init__(self, federation, inner):
+        super().__init__(federation)
+        self.inner, self.n_parameters, self.metrics = inner, inner.n_parameters, inner.metrics
+
+    def sample_losses(self, w, rows):
+        found, labels = shares(self.inner._scores(w, rows)), self.inner.samples.y[rows]
+        right = (
+            np.where(labels == 1, found[:, 0], 1 - found[:, 0])
+            if found.shape[1] == 1
+            else found[range(len(rows)), labels]
+        )
+        return 0.5 * self.inner.form.l2 * (w @ w) - np.log(right)
+
+    def gradient(self, w, rows, weights):
+        return self.inner.gradient(w, rows, weights)
 
 
 def labelled(classes, dtype=np.float64, n=70, clients=5, seed=0):
@@ -86,11 +98,18 @@ def test_single_precision_is_close(run):
     assert algorithm(federation, SoftmaxRegression(5), **settings) == one  # the same bits, twice
 
 
-def test_which_regressions_are_compiled():
-    rng = np.random.default_rng(0)
-    codes = Federation.from_arrays(rng.integers(0, 3, (20, 2)), rng.integers(0, 2, 20), domains=np.arange(20) % 2)
-    assert type(on_clients(LogisticRegression(levels=(3, 3)), codes)) is LocalRegression
-    assert type(on_clients(LogisticRegression(), labelled(2))) is DenseRegression
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_threads_do_not_change_the_bits(run, dtype):
+    algorithm, settings = run
+    federation = labelled(3, dtype, n=300, clients=35)
+    settings = {"rounds": 3, "step": 0.1, "batch": 4, "clients_per_round": 23, "evaluate": 2} | settings
+    if settings.get("client_optimiser"):
+        with pytest.raises(UserError, match="threads=2: only client_optimiser='sgd' trains clients in threads"):
+            algorithm(federation, SoftmaxRegression(3), threads=2, **settings)
+        return
+    one, two, five = (algorithm(federation, SoftmaxRegression(3), threads=threads, **settings) for threads in (1, 2, 5))
+    assert one == two == five
 
 
 def test_categories_train_as_their_one_hot_form():
@@ -103,13 +122,9 @@ def test_categories_train_as_their_one_hot_form():
     assert_same(one, other, atol=1e-12)
 
 
-def test_the_losses_of_domains_are_those_of_the_regression():
-    federation = labelled(5, np.float32)
-    problem, regression = (
-        on_clients(SoftmaxRegression(5, l2=0.1), federation),
-        SoftmaxRegression(5, l2=0.1).on(federation),
-    )
+def test_clients_evaluate_in_the_precision_of_the_features():
+    problem = SoftmaxRegression(5, l2=0.1).on(labelled(5, np.float32))
     w = np.random.default_rng(1).normal(size=problem.n_parameters)
-    found, expected = problem.metrics(w), regression.metrics(w)
+    found, expected = problem.client_metrics(w), problem.metrics(w)
     np.testing.assert_allclose(found["loss"], expected["loss"], rtol=1e-5)
     np.testing.assert_array_equal(found["accuracy"], expected["accuracy"])

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrepro.algorithms import OnlineEnsemble, efl_fg
-from fedrepro.algorithms.efl_fg import regret_bound
+from fedrepro.algorithms.ensembles.efl_fg import regret_bound
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.models.ensemble import from_predictions
@@ -25,7 +25,7 @@ def problem(clients=5, rounds=30, seed=0):
     x = np.random.default_rng(seed).random(clients * rounds)
     federation = Federation.from_arrays(x[:, None], x, np.repeat(np.arange(clients), rounds))
     models = models_of(seed)
-    return federation, from_predictions(np.stack([model(x) for model in models.values()])), models
+    return federation, from_predictions(np.stack([model(x) for model in models.values()]), federation), models
 
 
 def arriving(federation):
@@ -63,7 +63,8 @@ def test_no_round_breaks_its_budget(seed, varying):
     federation, _, _ = problem(clients=2, rounds=15, seed=seed)
     size = int(draws.integers(1, 12))
     costs = draws.uniform(1e-3, 1.0, size)
-    ensemble = from_predictions(federation.y + draws.normal(0, draws.uniform(0, 2), (size, federation.y.size)))
+    noise = draws.normal(0, draws.uniform(0, 2), (size, federation.y.size))
+    ensemble = from_predictions(federation.y + noise, federation)
     budgets = costs.max() + draws.exponential(1.0, 15) if varying else costs.max() + draws.exponential(1.0)
     trace = efl_fg(
         federation, ensemble, budget=budgets, costs=costs, rate=draws.uniform(0.01, 5),
@@ -90,7 +91,7 @@ def test_evaluation_does_not_change_the_run_and_a_short_run_is_a_beginning():
 def test_a_perfect_model_is_found_and_the_regret_is_small():
     federation, _, _ = problem(clients=10, rounds=300)
     y = federation.y
-    ensemble = from_predictions(np.stack([0 * y, y, 1 - y, 0.5 + 0 * y]))
+    ensemble = from_predictions(np.stack([0 * y, y, 1 - y, 0.5 + 0 * y]), federation)
     trace = efl_fg(federation, ensemble, budget=1.5, theory=True, losses="mean", rate=0.2, exploration=0.1, evaluate=5)
     assert trace["weights"][-1].argmax() == 1
     assert trace["weights"][-1, 1] > 0.95
@@ -108,9 +109,9 @@ def test_bound_as_printed_and_put_right():
 def test_clipped_losses_are_counted():
     federation, _, _ = problem()
     y = federation.y
-    trace = efl_fg(federation, from_predictions(np.stack([y, y + 3.0])), budget=2.0)
+    trace = efl_fg(federation, from_predictions(np.stack([y, y + 3.0]), federation), budget=2.0)
     assert y.size < trace.final["clipped"] < 2 * y.size  # the second model always, the ensemble in the first rounds
-    fine = efl_fg(federation, from_predictions(np.stack([y, 1 - y])), budget=2.0)
+    fine = efl_fg(federation, from_predictions(np.stack([y, 1 - y]), federation), budget=2.0)
     assert fine.final["clipped"] == 0
 
 
@@ -223,4 +224,4 @@ def test_mistakes(change, message):
 def test_theory_is_for_few_models():
     federation, _, _ = problem()
     with pytest.raises(UserError, match="at most 64 models"):
-        efl_fg(federation, from_predictions(np.ones((65, federation.y.size))), budget=2.0, theory=True)
+        efl_fg(federation, from_predictions(np.ones((65, federation.y.size)), federation), budget=2.0, theory=True)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fedrepro.algorithms import fed_multiboost, multiboost
-from fedrepro.algorithms.fed_posterior import fed_domain_posterior
-from fedrepro.algorithms.multiboost import scores
+from fedrepro.algorithms.boosting.fed_posterior import fed_domain_posterior
+from fedrepro.algorithms.boosting.multiboost import scores
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.models.domain_posterior import fit_domain_posterior

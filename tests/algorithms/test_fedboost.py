@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from fedrepro.algorithms import fedboost
-from fedrepro.algorithms.fedboost import objective, send_probabilities
+from fedrepro.algorithms.ensembles.fedboost import objective
 from fedrepro.data.federation import Federation
 from fedrepro.data.synthetic import power_law_mixture
 from fedrepro.errors import UserError
@@ -26,13 +26,14 @@ def regression(seed=0, clients=4, samples=40, predictors=6):
     rng = np.random.default_rng(seed)
     owner = np.sort(np.concatenate([np.arange(clients), rng.integers(clients, size=samples - clients)]))
     y = rng.normal(size=samples)
-    return Federation.from_arrays(None, y, owner), from_predictions(y + rng.normal(size=(predictors, samples)))
+    federation = Federation.from_arrays(None, y, owner)
+    return federation, from_predictions(y + rng.normal(size=(predictors, samples)), federation)
 
 
 def problems():
     federation = words()
     targets, predictions = regression()
-    chances = from_predictions(np.random.default_rng(1).uniform(0.1, 1.0, (6, 40)))
+    chances = from_predictions(np.random.default_rng(1).uniform(0.1, 1.0, (6, 40)), targets)
     return {
         "log, densities": (federation, unigrams(federation), "log", "log"),
         "log, smoothed": (federation, unigrams(federation, smoothing=0.1), "log", "log"),
@@ -137,7 +138,7 @@ def test_evaluation_does_not_change_the_run(draws, sampling, monkeypatch):
     settings = dict(rounds=600, step=0.05, budget=3.0, sampling=sampling, draws=draws, seed=1, clients_per_round=4)
     once = fedboost(federation, ensemble, evaluate=[600], **settings)
     often = fedboost(federation, ensemble, evaluate=97, **settings)
-    monkeypatch.setattr(sys.modules["fedrepro.algorithms.fedboost"], "UNIFORMS_AT_ONCE", 1000)
+    monkeypatch.setattr(sys.modules["fedrepro.algorithms.ensembles.fedboost"], "UNIFORMS_AT_ONCE", 1000)
     chopped = fedboost(federation, ensemble, evaluate=[600], **settings)
     for name, value in once.final.items():
         np.testing.assert_array_equal(often.final[name], value)
@@ -164,10 +165,6 @@ def test_costs_in_other_units_change_nothing():
     np.testing.assert_allclose(other.final["cost"], 1024 * one.final["cost"], rtol=1e-9)
 
 
-def test_send_probabilities_of_no_sampling():
-    np.testing.assert_array_equal(send_probabilities(np.full(4, 0.25), "none", 2.0, np.ones(4)), np.ones(4))
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -192,11 +189,9 @@ def test_send_probabilities_of_no_sampling():
         ({"evaluate": 0}, "evaluate=0 is not a whole number"),
         ({"evaluate": [11]}, "evaluate must be a whole number, or name rounds from 0 to 10"),
         ({"evaluate": [0.5]}, "evaluate must be a whole number, or name rounds from 0 to 10"),
-        ({"mirror": "euclidean"}, "The Euclidean map leaves the log loss's domain"),
+        ({"mirror": "euclidean"}, "mirror='euclidean' leaves the log loss's domain"),
         ({"gradient": "corrected"}, "gradient='corrected' is for the squared loss"),
         ({"gradient": "full"}, "gradient='full' is for the squared loss"),
-        ({"draws": "skips", "sampling": "filled"}, "draws='skips' is for the entropy map"),
-        ({"draws": "skips", "loss": "squared", "mirror": "euclidean"}, "draws='skips' is for the entropy map"),
     ],
 )
 def test_mistakes(change, message):

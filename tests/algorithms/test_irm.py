@@ -11,7 +11,6 @@ from fedrepro.algorithms import irm
 from fedrepro.algorithms.irm import _asked, _dilations, _gradient
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
-from fedrepro.models.dilation import dilated
 from fedrepro.models.lstm import LSTM
 from fedrepro.models.networks import MLP
 from fedrepro.models.regression import LogisticRegression, SoftmaxRegression
@@ -128,7 +127,7 @@ class _FromZero:
 
 def test_one_minibatch_overestimates_the_penalty_and_two_do_not():
     federation = environments(n=300)
-    problem = dilated(LogisticRegression(), federation)
+    problem = LogisticRegression().on(federation)
     w, batch, draws = np.array([0.5, 1.0, 0.0, 0.2]), 10, 20_000
     dilations = problem.dilations(w, np.arange(300))  # of environment 0
     rng = np.random.default_rng(0)
@@ -143,7 +142,7 @@ def test_one_minibatch_overestimates_the_penalty_and_two_do_not():
 
 def test_the_gradient_of_a_pair_of_minibatches_is_unbiased():
     federation = dealt(environments(n=150))
-    problem = dilated(LogisticRegression(), federation)
+    problem = LogisticRegression().on(federation)
     w, weight = np.array([0.5, 1.0, 0.3, 0.2]), 7.0
     everything = [np.flatnonzero(federation.domains == e) for e in (0, 1)]
     nobody = np.zeros(len(federation), dtype=int)
@@ -230,7 +229,7 @@ MISTAKES = {
     "penalty": ({"penalty": -1.0}, "penalty=-1.0 is not a finite number of at least 0"),
     "anneal": ({"anneal": -1}, "anneal=-1 is not a whole number of at least 0"),
     "batch": ({"batch": 0}, "batch=0 is not a whole number of at least 1"),
-    "optimiser": ({"optimiser": "yogi"}, "optimiser='yogi' is not known: choose from 'sgd'"),
+    "optimiser": ({"optimiser": "nadam"}, "optimiser='nadam' is not known: choose from 'sgd'"),
     "momentum": ({"momentum": 1.0}, "momentum=1.0 is not a share"),
     "l2": ({"l2": float("nan")}, "l2=nan is not a finite number"),
     "diverges": ({"step": 1e200, "optimiser": "sgd", "steps": 50}, "no longer finite after .* choose a smaller step"),

@@ -11,7 +11,7 @@ from sklearn.ensemble import AdaBoostClassifier
 from sklearn.tree import DecisionTreeRegressor
 
 from fedrepro.algorithms import multiboost
-from fedrepro.algorithms.multiboost import scores
+from fedrepro.algorithms.boosting.multiboost import scores
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 
@@ -285,14 +285,13 @@ MISTAKES = {
     ),
     "no-features": (Federation.from_arrays(None, [0, 1]), {}, "has no features"),
     "constant": (Federation.from_arrays(np.ones((4, 2)), [0, 1, 0, 1]), {}, "Every feature is constant.*that vary"),
-    "rows": (Federation.from_arrays(X, np.zeros((8, 2))), {}, "one label per sample"),
     "rounds": (FINE, {"rounds": 0}, "rounds=0 is not a whole number of at least 1"),
     "step": (FINE, {"step": "newton"}, "step='newton' is not known: choose from 'line-search'"),
     "smoothing": (FINE, {"step": "smoothed", "smoothing": -1.0}, "smoothing=-1.0 is not a positive"),
     "initial": (FINE, {"step": "decaying"}, "initial_step is missing: give η_0"),
     "thresholds": (FINE, {"thresholds": 0}, "thresholds=0 is not a whole number"),
-    "posterior-name": (FINE, {"domain_posterior": "even"}, "domain_posterior='even' is not known: choose from 'unif"),
-    "posterior-kind": (FINE, {"domain_posterior": 3}, "must be a function from features"),
+    "posterior-name": (FINE, {"domain_posterior": "even"}, "domain_posterior='even' is not 'uniform' or a function"),
+    "posterior-kind": (FINE, {"domain_posterior": 3}, "domain_posterior=3 is not 'uniform' or a function"),
     "posterior-shape": (FINE, {"domain_posterior": lambda x: x}, "one share for each domain|sum 1"),
     "posterior-width": (FINE, {"domain_posterior": lambda x: np.ones((8, 1))}, "one share for each domain"),
     "posterior-sum": (FINE, {"domain_posterior": lambda x: np.ones((8, 2))}, "not negative, and with the sum 1"),

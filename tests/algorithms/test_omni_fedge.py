@@ -6,9 +6,9 @@ import pytest
 
 from fedrepro import Federation, UserError
 from fedrepro.algorithms import omni_fedge
-from fedrepro.algorithms.node_baselines import fedsgd, local_training
-from fedrepro.algorithms.nodes import Nodes, server_step
-from fedrepro.algorithms.omni_fedge import ROWS, WEIGHTS, Sizes, _weights, bound_terms, weights_of
+from fedrepro.algorithms.nodes.baselines import fedsgd, local_training
+from fedrepro.algorithms.nodes.networks import Nodes, server_step
+from fedrepro.algorithms.nodes.omni_fedge import ROWS, WEIGHTS, Sizes, _weights, bound_terms, weights_of
 from fedrepro.models.networks import CNN, MLP
 from fedrepro.models.regression import SoftmaxRegression
 

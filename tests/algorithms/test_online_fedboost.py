@@ -22,7 +22,7 @@ def problem(seed=0):
     h = y + draws.uniform(0.05, 0.5, (MODELS, 1)) * draws.normal(size=(MODELS, y.size))
     federation = Federation.from_arrays(None, y, np.repeat(np.arange(CLIENTS), ROUNDS))
     rounds = [(h[:, t::ROUNDS], y[t::ROUNDS]) for t in range(ROUNDS)]
-    return federation, from_predictions(h), rounds
+    return federation, from_predictions(h, federation), rounds
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_budget_holds_in_expectation_and_not_in_every_round():
     draws = np.random.default_rng(0)
     y = draws.random(20 * 400)
     federation = Federation.from_arrays(None, y, np.repeat(np.arange(20), 400))
-    ensemble = from_predictions(y + draws.normal(0, 0.1, (12, y.size)))
+    ensemble = from_predictions(y + draws.normal(0, 0.1, (12, y.size)), federation)
     budgets = draws.uniform(1.0, 3.0, 400)
     trace = online_fedboost(federation, ensemble, budget=budgets, costs=draws.uniform(0.2, 1, 12), step=1e-9)
     excess = trace.final["costs"] - trace.final["budgets"]

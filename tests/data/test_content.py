@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fedrepro.data.content import Texts, digest_of, from_bytes, to_bytes
+from fedrepro.data.catalogue.content import Texts, digest_of, from_bytes, to_bytes
 
 TEXTS = st.dictionaries(st.text(max_size=4).filter(lambda key: not key.startswith("$")), st.lists(st.text(max_size=9)))
 

@@ -1,15 +1,19 @@
 """Federation, a user's own tables, the picture, and the synthetic mixtures."""
 
+import gzip
+
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrepro.data import Federation
 from fedrepro.data.heat_map import counts_by_class
+from fedrepro.data.labels import numbered, stable_order
 from fedrepro.data.synthetic import power_law_mixture
 from fedrepro.errors import UserError
+from fedrepro.models.ensemble import unigrams
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), min_size=1))
@@ -28,6 +32,52 @@ def test_every_client_gets_its_samples_in_their_order(pairs):
         names = [federation.domain_names[domain] for domain in federation.domains[here]]
         assert names == [str(domain) for domain in domains[clients == label]]
     np.testing.assert_allclose(federation.client_weights, federation.sizes / len(pairs))
+
+
+def test_the_order_leads_back_to_the_callers_arrays():
+    x, y = np.arange(12.0).reshape(6, 2), np.arange(6)
+    federation = Federation.from_arrays(x, y, ["b", "a", "b", "a", "c", "a"])
+    np.testing.assert_array_equal(federation.order, [1, 3, 5, 0, 2, 4])
+    np.testing.assert_array_equal(federation.x, x[federation.order])
+    np.testing.assert_array_equal(federation.with_domains([0, 1, 1]).order, federation.order)
+    np.testing.assert_array_equal(Federation.from_arrays(None, y).order, y)
+
+
+@settings(deadline=None)  # the first call imports scipy
+@given(st.lists(st.integers(0, 99_999), min_size=1), st.sampled_from([100, 100_000]))
+def test_the_order_is_that_of_a_stable_sort(index, size):
+    index = np.array(index) % size
+    np.testing.assert_array_equal(stable_order(index, size), np.argsort(index, kind="stable"))
+
+
+@pytest.mark.parametrize("scale", [1, 10**9])  # close together, and far apart
+@pytest.mark.parametrize("shift", [0, 7, -5, 10**15])
+def test_every_way_to_number_labels_is_the_same(shift, scale, monkeypatch):
+    labels = np.random.default_rng(0).integers(0, 50, 400) * scale + shift
+    distinct, numbers = np.unique(labels, return_inverse=True)
+    for form in (labels, labels.tolist(), labels.astype(object)):
+        index, names = numbered(form, None, 400, "client")
+        np.testing.assert_array_equal(index, numbers)
+        assert names == tuple(map(str, distinct))
+    monkeypatch.setattr("fedrepro.data.labels._MANY", 1)
+    words = [f"client {label}" for label in labels]
+    index, names = numbered(words, None, 400, "client")
+    assert names == tuple(sorted(set(words))) and [names[at] for at in index] == words
+
+
+def test_a_column_of_targets_is_a_vector():
+    federation = Federation.from_arrays(None, np.array([[2], [0], [1]]), [1, 0, 1])
+    np.testing.assert_array_equal(federation.y, [0, 2, 1])
+    np.testing.assert_allclose(unigrams(federation).dense().sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"), [("uint64", "int64"), (">i4", "int32"), ("float16", "float32"), ("longdouble", "float64")]
+)
+def test_types_that_kernels_do_not_know(given, kept):
+    federation = Federation.from_arrays(None, np.array([1, 2, 3], dtype=given))
+    assert federation.y.dtype == kept
+    np.testing.assert_array_equal(federation.y, [1, 2, 3])
 
 
 def test_views_not_copies_and_read_only():
@@ -82,6 +132,21 @@ def test_given_weights_are_scaled():
         ({"y": [1, 2], "clients": [0, 1], "client_weights": [1]}, "1 client weights for 2 clients"),
         ({"y": [1, 2], "clients": [0, 1], "client_weights": [1, -1]}, "not negative"),
         ({"y": [1, 2], "clients": [0, 1], "client_weights": [0, 0]}, "not all zero"),
+        ({"y": [1, 2], "clients": [0, 1], "client_weights": [1e308, 1e308]}, "their sum a finite number"),
+        ({"y": np.ones((2, 2))}, r"y has the shape \(2, 2\): give one label per sample"),
+        ({"y": [[1], [2, 3]]}, "y cannot be made an array of numbers"),
+        ({"y": np.array([2**63], dtype=np.uint64)}, "number the elements 0, 1"),
+        ({"y": np.ma.masked_array([1, 2], [0, 1])}, "y is a masked array"),
+        ({"y": [1, 2], "clients": np.ma.masked_array([1, 2], [0, 1])}, "client labels are a masked array"),
+        ({"y": [1, 2], "clients": [[0, 1], [1, 2]]}, "client labels must be texts or numbers"),
+        ({"y": [1, 2], "clients": np.eye(2)}, "an array of one dimension, with one label per sample"),
+        ({"y": [1, 2], "clients": {0, 1}}, "must be a list or an array"),
+        ({"y": [1, 2], "clients": [0.5, np.nan]}, "client labels are missing"),
+        ({"y": [1, 2], "clients": np.array([0.5, np.nan])}, "client labels are missing"),
+        ({"y": [1, 2], "domains": ["a", None]}, "domain labels are missing"),
+        ({"y": [1, 2], "clients": [0, 1], "client_names": ["a", "a"]}, "Two clients are called 'a'"),
+        ({"y": [1, 2], "clients": [1, "1"]}, "Two clients are called '1'"),
+        ({"y": [1, 2], "vocabulary": ["a", "b"]}, "whole numbers from 0 to 1"),
     ],
 )
 def test_mistakes(arguments, sentence):
@@ -97,7 +162,7 @@ def test_no_such_client():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: power_law_mixture(0), "positive whole number"),
+        (lambda: power_law_mixture(0), "p=0 is not a whole number of at least 1"),
         (lambda: power_law_mixture(3, float("nan")), "finite number"),
     ],
 )
@@ -180,6 +245,12 @@ def test_mistakes_in_tables(tmp_path):
         Federation.from_frame(TABLE[:0], label="kind", features=["age"])
     with pytest.raises(UserError, match="No such file"):
         Federation.from_csv(tmp_path / "none.csv", label="kind")
+    (tmp_path / "broken.csv.gz").write_bytes(gzip.compress(b"a,b\n1,2\n")[:-9])
+    with pytest.raises(UserError, match="not a CSV file"):
+        Federation.from_csv(tmp_path / "broken.csv.gz", label="b")
+    (tmp_path / "none.csv.gz").write_bytes(b"no archive")
+    with pytest.raises(UserError, match="Not a gzipped file"):
+        Federation.from_csv(tmp_path / "none.csv.gz", label="b")
     for content in (b"", b'a,b\n1,"2', b"a\n1,2\n1,2,3\n", b"\xff\xfe\x00"):
         (tmp_path / "bad.csv").write_bytes(content)
         with pytest.raises(UserError, match="not a CSV file"):

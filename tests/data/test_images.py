@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedrepro.data import cache, find, images, load, sources, table
-from fedrepro.data.content import Images, digest_of, to_bytes
-from fedrepro.data.failure import SourceFailed
+from fedrepro.data import find, load
+from fedrepro.data.catalogue import images, table
+from fedrepro.data.catalogue.content import Images, digest_of, to_bytes
+from fedrepro.data.sources import cache, finder
+from fedrepro.data.sources.failure import SourceFailed
 from fedrepro.errors import DataUnavailable
 from fedrepro.settings import data_folder
 
@@ -248,7 +250,7 @@ def test_the_publisher_serves_the_four_files(publish_mnist, server):
     publish_mnist({f"{name}.gz": gzip.compress(raw) for name, raw in idx_files(DIGITS).items()}, digest_of(DIGITS))
     assert find("mnist").source == "publisher"
     assert server.requests == 4
-    sources.forget()
+    finder.forget()
     assert find("mnist").source == "cache"
 
 
@@ -271,7 +273,7 @@ def test_seventy_thousand_cached_images_are_loaded_in_a_moment(fresh, monkeypatc
     cache.write("mnist", "full", local.digest, to_bytes(content), "a test")
 
     def seconds():
-        sources.forget()
+        finder.forget()
         start = time.perf_counter()
         load("mnist")
         return time.perf_counter() - start

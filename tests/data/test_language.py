@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from fedrepro.data import language, sources
-from fedrepro.data.texts import Conversations, Documents, Lines
+from fedrepro.data import language
+from fedrepro.data.catalogue.texts import Conversations, Documents, Lines
+from fedrepro.data.sources import finder
 from fedrepro.errors import UserError
 from fedrepro.settings import data_folder
 
@@ -28,7 +29,7 @@ def cornell():
 def corpora(monkeypatch):
     """Serve these contents in place of the data sets."""
     held = {("ptb", "made-up"): PTB, ("cornell_movie_dialogs", "made-up"): cornell()}
-    monkeypatch.setattr(sources, "load", lambda name, variant=None: held[name, variant])
+    monkeypatch.setattr(finder, "load", lambda name, variant=None: held[name, variant])
     return held
 
 

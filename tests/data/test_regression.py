@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fedrepro.data.content import Columns
-from fedrepro.data.regression import from_columns, regression
+from fedrepro.data.catalogue.content import Columns
+from fedrepro.data.uci_regression import from_columns, regression
 from fedrepro.errors import UserError
 
 TABLE = Columns(

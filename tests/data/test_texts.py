@@ -7,9 +7,10 @@ import tarfile
 
 import pytest
 
-from fedrepro.data import sources, stand_ins, table, texts
-from fedrepro.data.content import digest_of, from_bytes, to_bytes
-from fedrepro.data.failure import SourceFailed
+from fedrepro.data.catalogue import table, texts
+from fedrepro.data.catalogue.content import digest_of, from_bytes, to_bytes
+from fedrepro.data.sources import finder, stand_ins
+from fedrepro.data.sources.failure import SourceFailed
 from fedrepro.errors import DataUnavailable
 from fedrepro.settings import data_folder
 
@@ -56,7 +57,7 @@ if FOLDER:
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_the_published_figures_come_out(name, no_publisher):
-    corpus = sources.load(name)
+    corpus = finder.load(name)
     FIGURES[name](corpus)
     (variant,) = table.dataset(name).variants
     stored = to_bytes(corpus)
@@ -83,7 +84,7 @@ def test_ptb_from_its_publisher(publish, server, capsys):
         digest = table.dataset("ptb").variants[0].digest
     server.answers = [(200, simple_examples(parts), "whole")]
     publish(digest, texts.ptb_from_archive, notice=table.dataset("ptb").notice)
-    assert sources.find("local").digest == digest
+    assert finder.find("local").digest == digest
     assert "Linguistic Data Consortium" in capsys.readouterr().err
 
 
@@ -152,7 +153,7 @@ def test_a_stand_in_serves_where_the_first_choice_cannot_be_had(publish, server,
     publish(digest_of(body.decode()), lambda files: next(iter(files.values())).decode(), name="second")
     monkeypatch.setattr(stand_ins, "DOCUMENTS", ("first", "second"))
     found = stand_ins.find_or_stand_in("first")
-    assert found.name == "second" and sources.load(found.name) == body.decode()
+    assert found.name == "second" and finder.load(found.name) == body.decode()
     variant = stand_ins.variant_of("first", found)
     assert variant == f"second:{found.variant}" and stand_ins.named_by("first", variant) == ("second", found.variant)
     assert stand_ins.variant_of("second", found) == found.variant

@@ -3,13 +3,15 @@
 import gzip
 import io
 import lzma
+import random
+import re
 import tarfile
 import zipfile
 
 import pytest
 
-from fedrepro.data.failure import SourceFailed
-from fedrepro.data.unpack import only, plain, read_members, read_members_in
+from fedrepro.data.sources.failure import SourceFailed
+from fedrepro.data.sources.unpack import only, plain, read_members, read_members_in
 
 
 def tar(path, members, mode="w:gz"):
@@ -25,11 +27,15 @@ def tar(path, members, mode="w:gz"):
     return path
 
 
-def deb(path, data):
+def deb_of(data):
     def member(name, body):
         return f"{name:<16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(body):<10}`\n".encode() + body + b"\n" * (len(body) % 2)
 
-    path.write_bytes(b"!<arch>\n" + member("debian-binary", b"2.0\n") + member("data.tar.xz", data))
+    return b"!<arch>\n" + member("debian-binary", b"2.0\n") + member("data.tar.xz", data)
+
+
+def deb(path, data):
+    path.write_bytes(deb_of(data))
     return path
 
 
@@ -95,6 +101,90 @@ def test_truncated(kind, tmp_path):
     broken.write_bytes(b"noise" * 1000 if kind == "noise" else whole.read_bytes()[:10_000])
     with pytest.raises(SourceFailed, match="is damaged"):
         read_members(broken, ["a.txt"], 100_000)
+
+
+def archives():
+    """Small good archives of every kind."""
+    made = {}
+    for mode in ("", "gz", "bz2", "xz"):
+        with tarfile.open(fileobj=(raw := io.BytesIO()), mode=f"w:{mode}") as archive:
+            for name in ("a.txt", "b.txt"):
+                info = tarfile.TarInfo(name)
+                info.size = 500
+                archive.addfile(info, io.BytesIO(bytes(range(250)) * 2))
+        made[f"tar {mode}"] = raw.getvalue()
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        with zipfile.ZipFile(raw := io.BytesIO(), "w", method) as archive:
+            archive.writestr("a.txt", bytes(range(250)) * 2)
+            archive.writestr("b.txt", b"b" * 500)
+        made[f"zip {method}"] = raw.getvalue()
+    made["deb"] = deb_of(made["tar xz"])
+    return made
+
+
+@pytest.mark.parametrize("kind", archives())
+def test_mutated_archives(kind):
+    """Bytes changed, cut out, put in and cut off, from a seed: the files are read, or one sentence says why not."""
+    whole, draws = archives()[kind], random.Random(kind)
+    for _ in range(150):
+        raw = bytearray(whole)
+        for _ in range(draws.randint(1, 4)):
+            at, change = draws.randrange(len(raw)), draws.randrange(4)
+            if change == 0:
+                raw[at] = draws.choice([0, 1, 0x2D, 0x39, 0x7F, 0x80, 0xFF, draws.randrange(256)])
+            elif change == 1:
+                del raw[at : at + draws.randint(1, 30)]
+            elif change == 2:
+                raw[at:at] = draws.randbytes(draws.randint(1, 30))
+            else:
+                raw[at : at + 12] = draws.choice([b"-" * 12, b"\xff" * 12, b"9" * 12, b"\0" * 12])
+            raw = raw or bytearray(1)
+        try:
+            read_members_in(bytes(raw), "a", ["*.txt"], 10_000)
+        except SourceFailed as error:
+            assert "\n" not in str(error) and str(error).startswith("a ")
+
+
+def doctored(raw, old, new):
+    """All places of the first bytes have the second ones."""
+    assert old in raw
+    return raw.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("raw", "sentence"),
+    [
+        (b"\n <!DOCTYPE html>\n<html>\nSign in\n</html>", "a is a web page and not an archive"),
+        (b"", "a is damaged .*"),
+        (b"neither\nof\nthem" * 100, "a is damaged .file could not be opened successfully."),
+        # Flag bit 0 says that a member is encrypted; method 99 is nobody's.
+        (
+            doctored(archives()["zip 0"], b"\x14\x03\x14\0\0", b"\x14\x03\x14\0\1"),
+            ".* is encrypted, .*",
+        ),
+        (doctored(archives()["zip 0"], b"\x14\0\0\0\0\0", b"\x14\0\0\0\x63\0"), ".* compression method .*"),
+        (doctored(archives()["deb"], b"100644", b"\xff00644"), None),
+        (doctored(archives()["deb"], b"data.tar.xz", b"data.tar\xff\xff\xff"), "a is damaged .*ascii.*"),
+        (doctored(archives()["deb"], b"4         `", b"x         `"), "a is damaged .*invalid literal.*"),
+    ],
+    ids=["page", "empty", "text", "encrypted", "method", "deb mode", "deb name", "deb size"],
+)
+def test_crafted_archives(raw, sentence):
+    if sentence is None:
+        assert len(read_members_in(raw, "a", ["*.txt"], 100_000)) == 2
+    else:
+        with pytest.raises(SourceFailed) as refused:
+            read_members_in(raw, "a", ["*.txt"], 100_000)
+        assert re.fullmatch(sentence, str(refused.value))
+
+
+def test_a_tar_that_goes_backwards_ends():
+    with tarfile.open(fileobj=(raw := io.BytesIO()), mode="w", format=tarfile.PAX_FORMAT) as archive:
+        info = tarfile.TarInfo("a.txt")
+        info.pax_headers = {"size": "-1024"}
+        archive.addfile(info)
+    with pytest.raises(SourceFailed, match="a is damaged"):
+        read_members_in(raw.getvalue(), "a", ["*.txt"], 10_000)
 
 
 def test_an_archive_in_memory(tmp_path):

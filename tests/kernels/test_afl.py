@@ -7,21 +7,14 @@ import numpy as np
 import pytest
 
 from fedrepro.kernels import afl as steps_of
-from fedrepro.kernels import optimisers
-from fedrepro.kernels.regression import Form, Samples
+from fedrepro.kernels.afl import Gradient, GradientDomains, Version
+from fedrepro.kernels.logistic import Form, Samples
+from fedrepro.kernels.mirror import Mirror
+from fedrepro.kernels.optimisers import Optimiser
 
-VERSIONS = {"stochastic": steps_of.STOCHASTIC, "mirror": steps_of.MIRROR, "optimistic": steps_of.OPTIMISTIC}
-GRADIENTS = {"per-domain": steps_of.PER_DOMAIN, "weighted": steps_of.WEIGHTED}
-DOMAINS = {"batch": steps_of.BATCH, "one-domain": steps_of.ONE_DOMAIN}
-OPTIMISERS = {
-    "sgd": optimisers.SGD,
-    "momentum": optimisers.MOMENTUM,
-    "adagrad": optimisers.ADAGRAD,
-    "adam": optimisers.ADAM,
-}
 PLAIN = {
     "version": "stochastic", "gradient": "per-domain", "gradient_domains": "batch", "optimiser": "sgd", "step": 0.3,
-    "step_domains": 0.2, "momentum": 0.9, "radius": np.inf, "penalty": 0.0, "clip": np.inf,
+    "step_domains": 0.2, "momentum": 0.9, "radius": np.inf, "penalty": 0.0, "clip": np.inf, "mirror": "euclidean",
 }  # fmt: skip
 
 
@@ -31,15 +24,14 @@ def random_case(seed, outputs=1, l2=0.0, **shape):
 
 
 def rules_of(rules):
-    return steps_of.Rules(
-        **rules
-        | {
-            "version": VERSIONS[rules["version"]],
-            "gradient": GRADIENTS[rules["gradient"]],
-            "gradient_domains": DOMAINS[rules["gradient_domains"]],
-            "optimiser": OPTIMISERS[rules["optimiser"]],
-        }
-    )
+    choices = {
+        "version": Version,
+        "gradient": Gradient,
+        "gradient_domains": GradientDomains,
+        "optimiser": Optimiser,
+        "mirror": Mirror,
+    }
+    return steps_of.Rules(**rules | {name: known.number(rules[name]) for name, known in choices.items()}, moves=True)
 
 
 def draws_of(seed, steps, batch, p=3):
@@ -68,8 +60,10 @@ def minibatches(samples, pool, batch):
 
 
 CHOICES = [
-    {"version": version, "gradient": gradient, "gradient_domains": domains, "optimiser": optimiser}
-    for version, gradient, domains, optimiser in product(VERSIONS, GRADIENTS, DOMAINS, OPTIMISERS)
+    {"version": version, "mirror": mirror, "gradient": gradient, "gradient_domains": domains, "optimiser": optimiser}
+    for version, mirror, gradient, domains, optimiser in product(
+        ("stochastic", "optimistic"), Mirror.labels(), Gradient.labels(), GradientDomains.labels(), Optimiser.labels()
+    )
     if version != "optimistic" or optimiser == "sgd"
 ]
 REGULAR = {"radius": 0.4, "penalty": 0.05, "clip": 0.3}
@@ -116,7 +110,7 @@ def test_a_run_can_stop_and_go_on(choice):
 
 def test_a_fixed_mixture_stays_and_its_idle_domains_are_not_read():
     case = random_case(2)
-    rules = rules_of(PLAIN)._replace(gradient_domains=steps_of.FIXED)
+    rules = rules_of(PLAIN)._replace(moves=False)
     pool, choices = draws_of(2, 9, 3)
     pool[[0, 2]] = np.nan
     state = steps_of.start(rules, np.zeros(4), np.array([0.0, 1.0, 0.0]))
@@ -136,24 +130,10 @@ def test_a_loss_that_is_not_finite_ends_the_run():
     assert state.clock[0] < 50
 
 
-def test_weights_never_reach_zero():
-    weights = np.empty(2)
-    total = steps_of.exponentiated(np.array([0.5, 0.5]), np.array([0.0, 1e6]), 1.0, weights)
-    assert weights[0] > 0
-    assert total == pytest.approx(weights.sum())
-
-
-def test_domains_are_drawn_with_their_shares():
-    mixture = np.array([0.0, 0.2, 0.0, 0.8, 0.0])
-    drawn = [steps_of.drawn_from(mixture, u) for u in np.linspace(0, 1, 1000, endpoint=False)]
-    np.testing.assert_array_equal(np.bincount(drawn, minlength=5), [0, 200, 0, 800, 0])
-    assert steps_of.drawn_from(mixture * (1 - 1e-9), 1 - 1e-12) == 3
-
-
-@pytest.mark.parametrize("version", [steps_of.STRONGLY_CONVEX, steps_of.STRONGLY_CONVEX_WEIGHTED])
+@pytest.mark.parametrize("version", ["strongly-convex", "strongly-convex-weighted"])
 def test_steps_and_weights_of_strongly_convex_losses(version):
     """With the gradient 1, w is minus the sum of the steps: of 1/t, or of 2/(t + 1), whose iterates weigh 1, 2, 3, …"""
-    rules = rules_of(PLAIN)._replace(version=version, step=1.0)
+    rules = rules_of(PLAIN | {"version": version, "step": 1.0})
     state = steps_of.start(rules, np.zeros(1), np.ones(1))
     iterates = []
     for _ in range(5):
@@ -161,7 +141,7 @@ def test_steps_and_weights_of_strongly_convex_losses(version):
         iterates.append(float(state.w[0]))
         steps_of.enter_average(rules, state)
         steps_of.descend(rules, state)
-    weighted = version == steps_of.STRONGLY_CONVEX_WEIGHTED
+    weighted = version == "strongly-convex-weighted"
     lengths = [2 / (t + 1) if weighted else 1 / t for t in range(1, 6)]
     np.testing.assert_allclose(iterates, -np.concatenate([[0], np.cumsum(lengths)[:-1]]))
     weights = np.arange(1, 6) if weighted else np.ones(5)
@@ -180,7 +160,7 @@ def test_what_is_foreseen_is_a_step_from_the_anchor():
     assert np.linalg.norm(state.w) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(("gradient", "domains"), list(product(GRADIENTS, DOMAINS)))
+@pytest.mark.parametrize(("gradient", "domains"), list(product(Gradient.labels(), GradientDomains.labels())))
 def test_no_domain_gives_more_minibatches_than_are_reserved(gradient, domains):
     case, rules = random_case(5), rules_of(PLAIN | {"gradient": gradient, "gradient_domains": domains})
     pool, choices = draws_of(5, 1, 4)

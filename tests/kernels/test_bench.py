@@ -5,7 +5,7 @@ import time
 import pytest
 
 from fedrepro.bench.harness import ratio, row
-from fedrepro.bench.projection import projection_rows
+from fedrepro.bench.projection import batch_rows, projection_rows
 
 
 def test_ratio_of_known_times():
@@ -31,3 +31,10 @@ def test_projection_rows_cover_kinds_and_sizes():
     ]
     assert all(line.ours_seconds > 0 and line.peer_seconds > 0 for line in rows)
     assert [line.target for line in rows] == [None, None, None, 6.0, None, None]
+
+
+def test_batch_rows_name_their_peers():
+    rows = batch_rows(batches=((20, 5), (100, 8)), repeats=3)
+    assert [line.case for line in rows if line.peer_name == "NumPy sort"] == ["20 rows of 5", "100 rows of 8"]
+    assert {line.peer_name for line in rows} <= {"NumPy sort", "POT"}
+    assert [line.target for line in rows if line.peer_name == "NumPy sort"] == [None, 20.0]

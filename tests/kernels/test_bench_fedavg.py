@@ -31,14 +31,14 @@ def test_a_peer_that_computes_something_else_is_noticed(monkeypatch):
 
 
 def test_growth_is_measured_in_another_process():
-    rows = fedavg.growth_rows(small_pictures(), sizes=(5, 10, 20), samples=3)
+    rows = fedavg.growth_rows(sizes=(5, 10, 20), samples=3)
     assert [line.case for line in rows] == [
         f"{size} clients of 3 samples, one full step: time per client" for size in (10, 20)
     ]
     for line in rows:
         assert line.ours_seconds > 0
         assert line.ratio == pytest.approx(line.peer_seconds / line.ours_seconds)
-        assert "MB besides the images" in line.note
+        assert "MB besides the federation" in line.note
 
 
 def test_without_flower_it_is_said_what_to_do(monkeypatch, tmp_path):

@@ -9,6 +9,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
 from fedrepro.kernels import (
+    kl_project_box,
     kl_project_capped_simplex,
     kl_project_lower_bounded_simplex,
     kl_project_simplex,
@@ -131,6 +132,53 @@ def test_kl_zeros_stay():
         np.testing.assert_allclose(kl_project_capped_simplex(np.array([1.0, 2.0]), cap), [0.5, 0.5])
 
 
+@pytest.mark.parametrize(
+    ("v", "cap"),
+    [
+        ([1.0, 1e-309, 1e-309], 0.4),
+        ([1e300, 1e-300], 0.6),
+        ([1e300, 3e-20, 1e-20, 0.0], 0.5),
+        ([1.0, 1e-200, 1e-323, 1e-323], 0.3),
+        ([1e-323, 5e-324, 1.0], 0.5),
+    ],
+)
+def test_kl_caps_beyond_the_range_of_quotients(v, cap):
+    caps = np.full(len(v), cap)
+    expected = naive.kl_project_capped_simplex_exactly(v, caps)
+    np.testing.assert_allclose(kl_project_capped_simplex(v, caps), expected, rtol=1e-12)
+
+
+@given(arrays(np.float64, st.integers(2, 8), elements=st.floats(-700, 700)), st.floats(1.05, 3.0), st.integers(0, 2))
+@settings(deadline=None, max_examples=60)
+def test_kl_caps_over_all_magnitudes(logs, slack, power):
+    """Whatever the range of v and the size of the total; zeros come from below the smallest float64."""
+    v, total = np.minimum(np.exp(logs), 1e300), (1e-280, 1.0, 1e280)[power]
+    caps = slack * total / v.size * np.linspace(1.0, 2.0, v.size)
+    # Where a cap is the total, whether an entry is at its cap hangs on the last bit, and with it all smaller entries.
+    if caps[v > 0].sum() > total and not np.isclose(caps, total, rtol=1e-12, atol=0.0).any():
+        x = kl_project_capped_simplex(v, caps, total)
+        expected = naive.kl_project_capped_simplex_exactly(v, caps, total)
+        np.testing.assert_allclose(x, expected, rtol=1e-11, atol=1e-25 * total)
+
+
+@given(weights, st.floats(0.1, 10.0), st.floats(0.0, 0.9), st.floats(1.1, 5.0))
+@settings(deadline=None)
+def test_kl_box_agrees_with_bisection(v, total, share, slack):
+    lower, upper = share * total / v.size * np.linspace(0.5, 1.0, v.size), slack * total / v.size
+    x = kl_project_box(v, lower, upper, total)
+    assert np.all((x >= lower) & (x <= upper))
+    np.testing.assert_allclose(x, naive.kl_project_box(v, lower, upper, total), rtol=1e-9)
+
+
+def test_kl_box_known_points():
+    np.testing.assert_allclose(kl_project_box([0.0, 3.0, 1.0], [0.2, 0.0, 0.3], np.inf), [0.2, 0.5, 0.3])
+    np.testing.assert_allclose(kl_project_box([1e300, 2e-300, 1e-300], 0.1, 0.4), [0.4, 0.4, 0.2])
+    with pytest.raises(ValueError, match="the set is empty"):
+        kl_project_box([1.0, 1.0], [0.6, 0.0], 0.5)
+    with pytest.raises(ValueError, match="upper bounds of the positive entries"):
+        kl_project_box([1.0, 0.0], 0.0, 0.9)
+
+
 PROJECTIONS = {
     "capped": lambda v, total=1.0: project_capped_simplex(v, 1.0, total),
     "kl": kl_project_simplex,
@@ -140,7 +188,7 @@ PROJECTIONS = {
 
 
 @pytest.mark.parametrize("name", PROJECTIONS)
-@pytest.mark.parametrize("bad", [[], [np.nan], [1.0, np.inf], [[1.0, 2.0]]])
+@pytest.mark.parametrize("bad", [[], [np.nan], [1.0, np.inf], [[1.0, np.nan]]])
 def test_bad_vectors(name, bad):
     with pytest.raises(ValueError):
         PROJECTIONS[name](np.array(bad, dtype=float))

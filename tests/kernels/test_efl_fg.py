@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fedrepro.kernels import efl_fg as rounds_of
 
-LIMITS = {"current": rounds_of.CURRENT, "value": rounds_of.VALUE, "none": rounds_of.NONE}
+LIMITS = rounds_of.Limit.labels()
 
 
 def record_of(rounds, size, theory=False):
@@ -30,11 +30,11 @@ def random_rounds(seed, rounds, clients, size, spread=0.4):
     return made, draws.uniform(0.1, 1.0, size)
 
 
-@given(st.integers(0, 10_000), st.sampled_from(sorted(LIMITS)), st.booleans())
+@given(st.integers(0, 10_000), st.sampled_from(LIMITS), st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_rounds_are_the_twin_s(seed, limit, means):
     played, costs = random_rounds(seed, rounds=6, clients=3, size=5)
-    rules = rounds_of.Rules(0.3, 0.25, LIMITS[limit], means)
+    rules = rounds_of.Rules(0.3, 0.25, rounds_of.Limit.number(limit), means)
     state, record = rounds_of.start(5), record_of(6, 5)
     rounds_of.efl_fg_rounds(played, rules, costs, state, rounds_of.new_plan(5), record)
     offsets = np.append(played.first, played.last[-1])
@@ -44,7 +44,7 @@ def test_rounds_are_the_twin_s(seed, limit, means):
     np.testing.assert_allclose(np.exp(state.log_weights), w / w.max(), rtol=1e-9)
     np.testing.assert_allclose(np.exp(state.log_confidences), u / u.max(), rtol=1e-9)
     np.testing.assert_allclose(record.squared_error, errors, rtol=1e-9)
-    np.testing.assert_array_equal(record.count, [len(members) for members in sent])
+    np.testing.assert_array_equal(record.sent, [len(members) for members in sent])
     np.testing.assert_allclose(record.cost, [costs[members].sum() for members in sent])
     above_one = sum(
         int(((played.predictions[a:b, members] - played.targets[a:b, None]) ** 2 > 1).sum())
@@ -56,7 +56,7 @@ def test_rounds_are_the_twin_s(seed, limit, means):
 def test_theory_is_what_it_says_and_changes_nothing():
     """Expected losses by enumerating the draws of each round with the twin's graph; the run itself is the same."""
     played, costs = random_rounds(3, rounds=5, clients=4, size=4)
-    rules = rounds_of.Rules(0.2, 0.3, rounds_of.CURRENT, False)
+    rules = rounds_of.Rules(0.2, 0.3, rounds_of.Limit.CURRENT.value, False)
     plain, watched = record_of(5, 4), record_of(5, 4, theory=True)
     states = []
     for record in (plain, watched):
@@ -81,7 +81,7 @@ def test_theory_is_what_it_says_and_changes_nothing():
 
 def test_probabilities_are_distributions_and_count_what_is_sent():
     played, costs = random_rounds(5, rounds=20, clients=3, size=7)
-    rules = rounds_of.Rules(0.5, 0.2, rounds_of.CURRENT, False)
+    rules = rounds_of.Rules(0.5, 0.2, rounds_of.Limit.CURRENT.value, False)
     state, plan = rounds_of.start(7), rounds_of.new_plan(7)
     for t in range(20):
         one = played._replace(
@@ -101,7 +101,7 @@ def test_a_hundred_thousand_rounds_leave_finite_weights(compiled):
     first = draws.integers(0, 5, rounds) * 2
     played = rounds_of.Rounds(predictions, np.zeros(10), first, first + 2, np.full(rounds, 1.5), draws.random(rounds))
     state, plan, record = rounds_of.start(size), rounds_of.new_plan(size), record_of(rounds, size)
-    rules = rounds_of.Rules(0.5, 0.01, rounds_of.CURRENT, False)
+    rules = rounds_of.Rules(0.5, 0.01, rounds_of.Limit.CURRENT.value, False)
     rounds_of.efl_fg_rounds(played, rules, np.full(size, 0.5), state, plan, record)
     for logarithms in (state.log_weights, state.log_confidences):
         assert np.isfinite(logarithms).all()

@@ -191,3 +191,14 @@ def test_graphs_that_cannot_be_covered_or_are_too_large():
         dominating_set(np.zeros((2, 2), dtype=bool))
     with pytest.raises(ValueError, match="1 to 64 models"):
         independence_number(np.eye(65, dtype=bool))
+
+
+@pytest.mark.parametrize("graph", [np.ones((2, 3), dtype=bool), np.ones((3, 2), dtype=bool)])
+def test_graphs_that_are_not_square(graph):
+    for ask in (dominating_set, independence_number, lambda graph: neighbourhood_log_weights(graph, np.zeros(2))):
+        with pytest.raises(ValueError, match="square matrix"):
+            ask(graph)
+    with pytest.raises(ValueError, match="one weight for each model"):
+        neighbourhood_log_weights(np.eye(3, dtype=bool), np.zeros(2))
+    with pytest.raises(ValueError, match="must be vectors"):
+        feedback_graph(np.zeros((2, 2)), np.ones(4), 2.0, void(4))

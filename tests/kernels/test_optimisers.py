@@ -8,24 +8,18 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.neural_network._stochastic_optimizers import AdamOptimizer, SGDOptimizer
 
-from fedrepro import kernels
-from fedrepro.kernels import optimisers
+from fedrepro.kernels import Optimiser, new_memory, optimiser_step
 
-NAMES = {
-    "sgd": optimisers.SGD,
-    "momentum": optimisers.MOMENTUM,
-    "adagrad": optimisers.ADAGRAD,
-    "adam": optimisers.ADAM,
-}
+NAMES = Optimiser.labels()
 entry = st.floats(-10, 10).filter(lambda g: g == 0 or abs(g) > 1e-3)  # away from where the floors decide
 
 
 def run(name, w, gradients, step, momentum=0.9, memory=None, done=0):
     """Where the kernel comes from w, which stays as it is."""
-    w, number = w.copy(), NAMES[name]
-    memory = optimisers.new_memory(number, w) if memory is None else memory
+    w, number = w.copy(), Optimiser.number(name)
+    memory = new_memory(number, w) if memory is None else memory
     for t, gradient in enumerate(gradients, start=done + 1):
-        optimisers.optimiser_step(number, w, gradient.astype(w.dtype), memory, step, momentum, float(t))
+        optimiser_step(number, w, gradient.astype(w.dtype), memory, step, momentum, float(t))
     return w
 
 
@@ -73,18 +67,21 @@ def test_single_precision_stays_single_and_close(name):
 def test_a_run_can_stop_and_go_on(name):
     gradients = np.random.default_rng(3).normal(size=(20, 3))
     whole = run(name, np.ones(3), gradients, 0.1)
-    memory = optimisers.new_memory(NAMES[name], np.ones(3))
+    memory = new_memory(Optimiser.number(name), np.ones(3))
     half = run(name, np.ones(3), gradients[:7], 0.1, memory=memory)
     np.testing.assert_array_equal(run(name, half, gradients[7:], 0.1, memory=memory, done=7), whole)
 
 
-def test_vectors_of_other_sizes():
-    short, w = np.zeros(2), np.zeros(3)
-    for call in (
-        lambda: kernels.sgd_step(w, short, 0.1),
-        lambda: kernels.momentum_step(w, w, short, 0.1, 0.9),
-        lambda: kernels.adagrad_step(w, short, w, 0.1),
-        lambda: kernels.adam_step(w, w, w, short, 0.1, 1.0),
-    ):
+def test_the_second_moment_of_yogi_falls_by_a_fixed_share_of_a_small_gradient():
+    """Where Adam forgets large gradients at a rate of their own size, Yogi does at that of the new ones."""
+    memory = np.zeros((2, 1))
+    run("yogi", np.zeros(1), np.array([[100.0]] + [[0.1]] * 5), 0.1, memory=memory)
+    assert memory[1, 0] == pytest.approx(10.0 - 5 * 0.001 * 0.01)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_vectors_of_other_sizes(name):
+    number, w, short = Optimiser.number(name), np.zeros(3), np.zeros(2)
+    for gradient, memory in ((short, new_memory(number, w)), (w, new_memory(number, short))):
         with pytest.raises(ValueError, match="an entry for each parameter"):
-            call()
+            optimiser_step(number, w, gradient, memory, 0.1, 0.9, 1.0)

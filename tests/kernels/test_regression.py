@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import log_loss
 
-from fedrepro.kernels.regression import (
+from fedrepro.kernels.logistic import (
     Form,
     Samples,
     batch_losses_and_gradient,

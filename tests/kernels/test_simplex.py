@@ -93,6 +93,20 @@ def test_lower_bounds(v, total, share):
     np.testing.assert_allclose(x, naive.project_lower_bounded_simplex(v, np.full(v.size, lower), total), atol=1e-8)
 
 
+def test_lower_bounds_next_to_large_entries():
+    """Around 1e8, v - lower is rounded by 1e-8: the projection must not be."""
+    rng = np.random.default_rng(2)
+    for scale in (1e2, 1e8, 1e14):
+        for _ in range(30):
+            size = int(rng.integers(2, 20))
+            v, lower = scale + rng.standard_normal(size), rng.uniform(-1.0, 1.0, size) / size
+            x = project_lower_bounded_simplex(v, lower)
+            np.testing.assert_allclose(x, naive.project_lower_bounded_simplex_exactly(v, lower), rtol=0, atol=1e-14)
+    for v, lower in (([0.0, 5.0], [-1e8, 0.0]), ([1e8, 0.0], [0.25, -1e8])):
+        x = project_lower_bounded_simplex(v, lower)
+        np.testing.assert_allclose(x, naive.project_lower_bounded_simplex_exactly(v, lower), rtol=1e-14)
+
+
 def test_lower_bounds_that_leave_nothing():
     for lower in ([0.5, 0.5], [0.1] * 10, [0.7, 0.1, 0.2 + 1e-15]):  # exactly, and up to rounding on either side
         bounds = np.array(lower)
@@ -103,7 +117,7 @@ def test_lower_bounds_that_leave_nothing():
 @pytest.mark.parametrize(
     "project", [project_simplex, lambda v, total=1.0: project_lower_bounded_simplex(v, 0.0, total)]
 )
-@pytest.mark.parametrize("bad", [[], [np.nan], [1.0, np.inf], [-np.inf, 0.0], [[1.0, 2.0]]])
+@pytest.mark.parametrize("bad", [[], [np.nan], [1.0, np.inf], [-np.inf, 0.0], [[1.0, np.nan], [1.0, 2.0]]])
 def test_bad_vectors(project, bad):
     with pytest.raises(ValueError):
         project(np.array(bad, dtype=float))

@@ -90,10 +90,14 @@ def test_wrong_shapes_are_errors():
         stump_edges(codes, starts, np.zeros((4, 1)))
     with pytest.raises(ValueError, match="an entry more than there are features"):
         stump_edges(codes, starts[:2], np.zeros((3, 1)))
-    with pytest.raises(ValueError, match="must not be larger"):
+    with pytest.raises(ValueError, match="number of thresholds"):
         stump_edges(codes + np.uint16(2), starts, np.zeros((3, 1)))
     with pytest.raises(ValueError, match="an entry for each sample"):
         best_step(np.ones(3), np.ones(2), np.array([0, 3]), 0, np.inf)
+    with pytest.raises(ValueError, match="must not fall"):
+        best_step(np.ones(3), np.ones(3), np.array([0, 4, 3]), 0, np.inf)
+    with pytest.raises(ValueError, match="number of a domain"):
+        best_step(np.ones(3), np.ones(3), np.array([0, 3]), 1, np.inf)
 
 
 # --- steps -----------------------------------------------------------------------------------------------------------

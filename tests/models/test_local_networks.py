@@ -5,9 +5,8 @@ import pytest
 
 from fedrepro.algorithms import agnostic_fedavg, approx_fedavg, fedavg, scaffold
 from fedrepro.data.federation import Federation
-from fedrepro.models.local import on_clients
-from fedrepro.models.local_networks import LocalNetwork
-from fedrepro.models.networks import CNN, MLP, NetworkProblem
+from fedrepro.errors import UserError
+from fedrepro.models import CNN, MLP, Problem
 
 SMALL = MLP(3, hidden=(5,), activation="tanh")  # without kinks, where rounding could decide
 NEEDED = {fedavg: {}, scaffold: {}, agnostic_fedavg: {"step_domains": 0.1}, approx_fedavg: {"mu": 2.0}}
@@ -30,11 +29,16 @@ class OneByOne:
         return _Plain(self.inner.on(federation))
 
 
-class _Plain:
+class _Plain(Problem):
     def __init__(self, inner):
-        self.sizes, self.n_parameters, self.initial = inner.sizes, inner.n_parameters, inner.initial
-        self.domain_losses, self.metrics = inner.domain_losses, inner.metrics
-        self.sample_losses, self.gradient = inner.sample_losses, inner.gradient
+        self._inner, self.initial, self.metrics = inner, inner.initial, inner.metrics
+        self.domains, self.sizes, self.n_parameters = inner.domains, inner.sizes, inner.n_parameters
+
+    def sample_losses(self, w, rows):
+        return self._inner.sample_losses(w, rows)
+
+    def gradient(self, w, rows, weights):
+        return self._inner.gradient(w, rows, weights)
 
 
 RUNS = [(algorithm, {}) for algorithm in NEEDED] + [(approx_fedavg, {"mu": 0.2, "aggregate": "printed"})]
@@ -75,6 +79,7 @@ def test_client_optimisers_run_on_networks():
     assert trace["loss"][-1].mean() < trace["loss"][0].mean()
 
 
-def test_which_networks_take_many_steps_at_once():
-    assert isinstance(on_clients(SMALL, pictures()), LocalNetwork)
-    assert isinstance(on_clients(CNN(3, filters=2, dense=4), pictures()), NetworkProblem)
+@pytest.mark.parametrize("algorithm", NEEDED, ids=lambda algorithm: algorithm.__name__)
+def test_networks_do_not_train_in_threads(algorithm):
+    with pytest.raises(UserError, match="threads=2: MLP trains its clients one after the other"):
+        algorithm(pictures(), SMALL, rounds=1, step=0.1, threads=2, **NEEDED[algorithm])

@@ -250,6 +250,7 @@ import os
 if {alone}: os.sched_setaffinity(0, {{min(os.sched_getaffinity(0))}})
 import hashlib, numpy as np
 import fedrepro
+fedrepro.prepare()
 from fedrepro import Federation
 from fedrepro.models.lstm import LSTM
 y = np.random.default_rng(0).integers(500, size=4000)
@@ -285,7 +286,7 @@ def one_domain_empty():
         (lambda: SMALL.on(texts(sizes=(5, 50))), "'0' has 5 words, too few for a window of 5"),
         (lambda: SMALL.on(one_domain_empty()), "The domain 'b' has no words: leave it out"),
         (lambda: SMALL.on(texts(sizes=(40, 120))).batches(100, 0), "too short for 25 rows of 5 words"),
-        (lambda: SMALL.on(texts()).domain_losses(np.zeros(3)), r"parameters, and w has the shape \(3,\)"),
+        (lambda: SMALL.on(texts()).domain_losses(np.zeros(3)), r"parameters here, and w has the shape \(3,\)"),
         (lambda: LSTM(vocabulary=1), "vocabulary=1 is not a whole number of at least 2"),
         (lambda: LSTM(layers=0), "layers=0 is not a whole number"),
         (lambda: LSTM(window=2.5), "window=2.5 is not a whole number"),

@@ -242,6 +242,7 @@ import os
 if {alone}: os.sched_setaffinity(0, {{min(os.sched_getaffinity(0))}})
 import hashlib, numpy as np
 import fedrepro
+fedrepro.prepare()
 from fedrepro import Federation
 from fedrepro.models.networks import CNN
 rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""AFL's experiments, checks and claims: every claim must be able to say no."""
+"""AFL's trials, checks and claims: every claim must be able to say no."""
 
 import json
 from pathlib import Path
@@ -6,15 +6,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedrepro.claims import FEWEST_SEEDS
 from fedrepro.data.federation import Federation
 from fedrepro.models.regression import LogisticRegression
-from fedrepro.paper import check, declaration, folder, resolve
-from fedrepro.paper.parameters import as_object
-from fedrepro.papers.afl import checks, drawings, experiments
+from fedrepro.papers.afl import checks, studies
 from fedrepro.papers.afl import claims as judge
-from fedrepro.study import Runs
-from fedrepro.study.runs import Run
+from fedrepro.papers.afl.trials import classifiers, saddle
+from fedrepro.papers.afl.trials.rows import guarded_against
+from fedrepro.reproduction import figures
+from fedrepro.reproduction.paper import check, declaration, folder, resolve
+from fedrepro.reproduction.paper.parameters import as_object
+from fedrepro.reproduction.study import Runs
+from fedrepro.reproduction.study.runs import Run
+from fedrepro.reproduction.verdicts import FEWEST_SEEDS
 from fedrepro.trace import Trace
 
 SEEDS = range(6)
@@ -64,7 +67,7 @@ def test_every_id_of_the_paper_is_declared():
 @pytest.mark.parametrize("profile", ["quick", "full"])
 def test_studies_fit_their_trials_and_have_enough_seeds(profile):
     parameters = as_object(resolve(declaration("afl"), profile, {}))
-    for name, study in experiments.studies(parameters).items():
+    for name, study in studies.studies(parameters).items():
         assert study.name == name
         assert len(study.seeds) >= FEWEST_SEEDS or name.startswith("selection-")
     if profile == "full":
@@ -89,8 +92,8 @@ def test_full_profile_reference_is_complete():
 def test_hyper_parameters_in_use_are_those_that_the_rule_picks():
     choices = {choice["id"]: choice["measured"] for choice in reference()["choices"]}
     picked = choices["hyper-parameters"]
-    assert picked["Adult, picked here"] == picked["Adult, used"] == experiments.ADULT
-    assert picked["Fashion-MNIST, picked here"] == picked["Fashion-MNIST, used"] == experiments.FMNIST
+    assert picked["Adult, picked here"] == picked["Adult, used"] == studies.ADULT
+    assert picked["Fashion-MNIST, picked here"] == picked["Fashion-MNIST, used"] == studies.FMNIST
 
 
 # --- data and trials -----------------------------------------------------------------------------------------------
@@ -105,8 +108,8 @@ def federation_of(sizes: list[int]) -> Federation:
 def test_folds_cut_every_domain_in_five_and_together_are_all_of_it():
     whole = federation_of([10, 25])
     held = []
-    for fold in range(experiments.FOLDS):
-        train, out = experiments.held_out(whole, fold)
+    for fold in range(studies.FOLDS):
+        train, out = classifiers.held_out(whole, fold)
         assert np.bincount(out.domains).tolist() == [2, 5]
         assert sorted([*train.x[:, 0], *out.x[:, 0]]) == list(range(35))
         held += out.x[:, 0].tolist()
@@ -115,17 +118,17 @@ def test_folds_cut_every_domain_in_five_and_together_are_all_of_it():
 
 def test_rows_of_a_table_guard_against_what_they_say():
     whole = federation_of([10, 30])
-    assert experiments.guarded_against("uniform", whole).mixture.tolist() == [0.25, 0.75]
-    assert experiments.guarded_against("1", whole).mixture.tolist() == [0.0, 1.0]
-    assert experiments.guarded_against("agnostic", whole).project(np.array([0.5, 0.5])).tolist() == [0.5, 0.5]
+    assert guarded_against("uniform", whole).mixture.tolist() == [0.25, 0.75]
+    assert guarded_against("1", whole).mixture.tolist() == [0.0, 1.0]
+    assert guarded_against("agnostic", whole).project(np.array([0.5, 0.5])).tolist() == [0.5, 0.5]
 
 
 def test_education_is_no_feature_of_adult():
-    assert "education" not in experiments.ADULT_FEATURES and len(experiments.ADULT_FEATURES) == 7
+    assert "education" not in classifiers.ADULT_FEATURES and len(classifiers.ADULT_FEATURES) == 7
 
 
 def test_convex_trial_goes_to_the_saddle_point_and_repeats_its_bytes():
-    first, again, other = (experiments.to_saddle_point(seed=s, version="stochastic", steps=2_000) for s in (1, 1, 2))
+    first, again, other = (saddle.to_saddle_point(seed=s, version="stochastic", steps=2_000) for s in (1, 1, 2))
     assert first.to_bytes() == again.to_bytes() != other.to_bytes()
     assert 0 < first["gap"][0] < 0.05
     assert first["excess"][0] <= first["gap"][0]
@@ -143,12 +146,12 @@ def test_proposition_1_by_hand():
 
 
 def test_saddle_point_satisfies_the_conditions_of_optimality():
-    problem, known = checks.convex_model().on(checks.convex_problem()), checks.saddle_point()
+    problem, known = saddle.convex_model().on(saddle.convex_problem()), saddle.saddle_point()
     losses = problem.domain_losses(known["w"])
     assert losses == pytest.approx(known["value"], abs=1e-7)  # no domain can be ignored, so all are equally bad
-    assert known["mixture"] @ checks.domain_gradients(problem, known["w"]) == pytest.approx(0.0, abs=1e-6)
-    assert np.linalg.norm(known["w"]) < checks.RADIUS
-    gap = checks.duality_gap(known["w"], known["mixture"])
+    assert known["mixture"] @ saddle.domain_gradients(problem, known["w"]) == pytest.approx(0.0, abs=1e-6)
+    assert np.linalg.norm(known["w"]) < saddle.RADIUS
+    gap = saddle.duality_gap(known["w"], known["mixture"])
     assert gap["gap"] == pytest.approx(0.0, abs=1e-9) and gap["excess"] == pytest.approx(0.0, abs=1e-12)
 
 
@@ -184,14 +187,14 @@ def test_gradients_are_counted_while_the_algorithm_runs():
 
 
 def test_bound_and_steps_of_theorem_2():
-    assert checks.bound_of_theorem_2(400) == pytest.approx(checks.bound_of_theorem_2(100) / 2)
+    assert saddle.bound_of_theorem_2(400) == pytest.approx(saddle.bound_of_theorem_2(100) / 2)
     for version in ("stochastic", "mirror", "optimistic"):
-        early, late = checks.steps_of(version, 100), checks.steps_of(version, 400)
+        early, late = saddle.steps_of(version, 100), saddle.steps_of(version, 400)
         assert late == pytest.approx(tuple(step / 2 for step in early))
-    assert checks.steps_of("strongly-convex", 10) == (1 / checks.MODULUS, None)
-    problem = checks.convex_model().on(checks.convex_problem())
-    extreme = np.full(problem.n_parameters, checks.RADIUS / np.sqrt(problem.n_parameters))
-    largest = checks.constants_of_theorem_2()["largest loss"]
+    assert saddle.steps_of("strongly-convex", 10) == (1 / saddle.MODULUS, None)
+    problem = saddle.convex_model().on(saddle.convex_problem())
+    extreme = np.full(problem.n_parameters, saddle.RADIUS / np.sqrt(problem.n_parameters))
+    largest = saddle.constants_of_theorem_2()["largest loss"]
     assert all(problem.domain_losses(sign * extreme).max() <= largest for sign in (1, -1))
 
 
@@ -209,8 +212,8 @@ def test_both_averages_meet_as_steps_grow():
 
 
 def test_the_triangle_keeps_its_corners():
-    assert drawings.in_triangle(np.eye(3)) == pytest.approx(drawings.CORNERS)
-    assert drawings.in_triangle(np.full(3, 1 / 3)) == pytest.approx(drawings.CORNERS.mean(axis=0))
+    assert figures.in_triangle(np.eye(3)) == pytest.approx(figures._CORNERS)
+    assert figures.in_triangle(np.full(3, 1 / 3)) == pytest.approx(figures._CORNERS.mean(axis=0))
 
 
 # --- claims that say yes and claims that say no ---------------------------------------------------------------------

@@ -8,25 +8,16 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from fedrepro.claims import FEWEST_SEEDS, not_testable
-from fedrepro.data.content import Categories, Columns, Images, Split
-from fedrepro.paper import check, declaration, folder, resolve
-from fedrepro.paper.parameters import as_object
-from fedrepro.papers.multi_source import (
-    checks,
-    convex,
-    drawings,
-    experiments,
-    problems,
-    trials_boosting,
-    trials_convex,
-    trials_domains,
-    trials_images,
-    trials_sources,
-)
+from fedrepro.data.catalogue.content import Categories, Columns, Images, Split
+from fedrepro.papers.multi_source import checks, drawings, studies
 from fedrepro.papers.multi_source import claims as judge
-from fedrepro.study import Runs
-from fedrepro.study.runs import Run
+from fedrepro.papers.multi_source.trials import boosting, convex, domains, images, problems, sources
+from fedrepro.reproduction.figures import Drawing
+from fedrepro.reproduction.paper import check, declaration, folder, resolve
+from fedrepro.reproduction.paper.parameters import as_object
+from fedrepro.reproduction.study import Runs
+from fedrepro.reproduction.study.runs import Run
+from fedrepro.reproduction.verdicts import FEWEST_SEEDS, not_testable
 from fedrepro.trace import Trace
 
 SEEDS = range(6)
@@ -85,7 +76,7 @@ def test_every_id_of_the_paper_is_declared():
 @pytest.mark.parametrize("profile", ["quick", "full"])
 def test_studies_fit_their_trials_and_have_enough_seeds(profile):
     parameters = as_object(resolve(declaration("multi_source"), profile, {}))
-    for name, study in experiments.studies(parameters).items():
+    for name, study in studies.studies(parameters).items():
         assert study.name == name
         assert len(study.seeds) >= FEWEST_SEEDS or name.startswith("selection-")
 
@@ -128,12 +119,12 @@ def made_up(monkeypatch):
     adult = Split(people(draws, 600), people(draws, 400))
     content = {"mnist": digits, "fashion_mnist": digits, "cifar10": colour, "uci_adult": adult}
     loaded = SimpleNamespace(load=lambda name, variant: content[name])
-    for module in (problems, trials_boosting, problems.coloured_digits):
-        monkeypatch.setattr(module, "sources", loaded)
-    for cached in (problems.images, problems.adult, trials_boosting.three_questions):
+    for module in (problems, boosting, problems.coloured_digits):
+        monkeypatch.setattr(module, "finder", loaded)
+    for cached in (problems.images, problems.adult, boosting.three_questions):
         cached.cache_clear()
     yield content
-    for cached in (problems.images, problems.adult, trials_boosting.three_questions):
+    for cached in (problems.images, problems.adult, boosting.three_questions):
         cached.cache_clear()
 
 
@@ -227,7 +218,7 @@ def test_coloured_digits_are_dealt_within_their_environments(made_up):
 def test_a_curve_counts_gradient_steps_and_repeats_its_bytes(made_up, method):
     settings = {"split": problems.NON_IID, "steps": 20, "points": 3, "samples": 200, "test_samples": 64}
     settings |= {"step": 0.1, "step_domains": 0.1 if method == "AFL" else None, "method": method}
-    first, again = (trials_images.on_images(seed=0, data={"mnist": "full"}, **settings) for _ in range(2))
+    first, again = (images.on_images(seed=0, data={"mnist": "full"}, **settings) for _ in range(2))
     assert first.to_bytes() == again.to_bytes()
     assert first["round"].tolist() == [0.0, 10.0, 20.0]
     assert first["accuracy"].shape == (3, 3)
@@ -236,14 +227,14 @@ def test_a_curve_counts_gradient_steps_and_repeats_its_bytes(made_up, method):
 
 
 def test_tuned_steps_converge_and_a_tiny_one_does_not():
-    far = trials_convex.to_optimum(seed=0, rounds=30, step=1e-5)["mean_excess"][0]
-    near = trials_convex.to_optimum(seed=0, rounds=30, step=convex.tuned_step(30))["mean_excess"][0]
+    far = convex.to_optimum(seed=0, rounds=30, step=1e-5)["mean_excess"][0]
+    near = convex.to_optimum(seed=0, rounds=30, step=convex.tuned_step(30))["mean_excess"][0]
     assert 0 < near < 0.8 * far
 
 
 def test_drift_of_fedavg_and_none_of_scaffold():
     away = {
-        method: [trials_convex.to_fixed_point(seed=0, method=method, local_steps=tau)["distance"][0] for tau in (1, 10)]
+        method: [convex.to_fixed_point(seed=0, method=method, local_steps=tau)["distance"][0] for tau in (1, 10)]
         for method in ("FedAvg", "SCAFFOLD")
     }
     assert away["FedAvg"][0] < 1e-6 < 1e-2 < away["FedAvg"][1]
@@ -252,7 +243,7 @@ def test_drift_of_fedavg_and_none_of_scaffold():
 
 def test_towards_the_maximum(made_up):
     def worst(method, mu=None):
-        run = trials_domains.towards_maximum(seed=0, data=DATA, method=method, mu=mu, rows=300, rounds=300)
+        run = domains.towards_maximum(seed=0, data=DATA, method=method, mu=mu, rows=300, rounds=300)
         return run["loss"][-1].max(), run.final
 
     (of_afl, final), (gentle, _), (sharp, _) = worst("AFL"), worst("ApproxFedAvg", 1.0), worst("ApproxFedAvg", 100.0)
@@ -262,15 +253,15 @@ def test_towards_the_maximum(made_up):
 
 
 def test_number_of_domains_trial(made_up):
-    one, all_of_them = (trials_domains.with_domains(seed=0, data=DATA, domains=p, steps=30) for p in (1, 32))
+    one, all_of_them = (domains.with_domains(seed=0, data=DATA, domains=p, steps=30) for p in (1, 32))
     assert one["skewness"][0] == 1.0 and all_of_them["skewness"][0] >= 32.0
     assert all_of_them["worst_client"][0] == pytest.approx(all_of_them["test_loss"][0])
     assert one["worst_client"][0] > one["test_loss"][0]
 
 
-@pytest.mark.parametrize("method", list(experiments.CHOSEN["adult"]))
+@pytest.mark.parametrize("method", list(studies.CHOSEN["adult"]))
 def test_every_method_of_the_comparison_on_adult(made_up, method):
-    trace = trials_sources.on_sources(
+    trace = sources.on_sources(
         seed=0,
         data=DATA,
         problem="adult",
@@ -278,7 +269,7 @@ def test_every_method_of_the_comparison_on_adult(made_up, method):
         size=400,
         steps=20,
         points=2,
-        **experiments.CHOSEN["adult"][method],
+        **studies.CHOSEN["adult"][method],
     )
     assert trace["accuracy"].shape == (2, 4) and 0 <= trace.final["outside"] <= 100
     assert trace["worst"][-1] == trace["accuracy"][-1].min()
@@ -287,7 +278,7 @@ def test_every_method_of_the_comparison_on_adult(made_up, method):
 
 @pytest.mark.parametrize("method", ["FedAvg", "MultiBoost, smoothed", "IRM, federated"])
 def test_methods_on_coloured_digits(made_up, method):
-    trace = trials_sources.on_sources(
+    trace = sources.on_sources(
         seed=0,
         data=DATA,
         problem="digits",
@@ -295,15 +286,15 @@ def test_methods_on_coloured_digits(made_up, method):
         size=100,
         steps=20,
         points=2,
-        **experiments.CHOSEN["digits"][method],
+        **studies.CHOSEN["digits"][method],
     )
     assert trace["accuracy"].shape == (2, 2) and 0 <= trace.final["outside"] <= 100
 
 
 def test_boosting_on_three_questions(made_up):
     settings = {"seed": 0, "data": DATA, "share": 0.05, "rounds": 10, "points": 2}
-    smoothed = trials_boosting.on_pictures(method="MultiBoost, smoothed", **settings)
-    federated = trials_boosting.on_pictures(method="FedMultiBoost", initial_step=0.5, clients_per_round=3, **settings)
+    smoothed = boosting.on_pictures(method="MultiBoost, smoothed", **settings)
+    federated = boosting.on_pictures(method="FedMultiBoost", initial_step=0.5, clients_per_round=3, **settings)
     for trace in (smoothed, federated):
         assert trace["error"].shape == (3, 3) and trace["error"][-1].max() < 100  # before the first round, too
     assert smoothed["largest_loss"][-1] < 1.0
@@ -521,12 +512,13 @@ def test_curves_show_what_they_were_given():
                 for seed in SEEDS
             ]
         )  # fmt: skip
-    fig, axes = plt.subplots(2, 1, squeeze=False)
-    shown = drawings.client_curves(axes, {"non-i.i.d.": made}, problems.CLIENT_NAMES)
+    fig = Drawing()
+    drawings.client_curves(fig, {"non-i.i.d.": made, "i.i.d.": made}, problems.CLIENT_NAMES)
+    shown = fig.data
     assert shown["non-i.i.d."]["accuracy"]["AFL"]["client 3"]["mean"] == [10.0, 72.0]
     assert shown["non-i.i.d."]["loss"]["FedAvg"]["all clients"]["mean"] == [-10.0, -61.0]
-    assert len(axes[0][0].get_lines()) == 8
-    plt.close(fig)
+    assert len(fig.axes[0].get_lines()) == 8
+    plt.close(fig.figure)
 
 
 def test_bars_show_means_with_intervals():

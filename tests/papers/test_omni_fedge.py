@@ -1,18 +1,18 @@
-"""Omni-Fedge's experiments, checks and claims: every claim can say no."""
+"""Omni-Fedge's trials, checks and claims: every claim can say no."""
 
 import json
 
 import numpy as np
 import pytest
 
-from fedrepro.algorithms.omni_fedge import bound_terms
-from fedrepro.claims import FEWEST_SEEDS
-from fedrepro.data.content import Images
+from fedrepro.algorithms.nodes.omni_fedge import bound_terms
+from fedrepro.data.catalogue.content import Images
 from fedrepro.errors import UserError
-from fedrepro.paper import check, declaration, folder, resolve
-from fedrepro.paper.parameters import as_object
-from fedrepro.papers.omni_fedge import checks, experiments
+from fedrepro.papers.omni_fedge import checks, studies, trials
 from fedrepro.papers.omni_fedge import claims as judge
+from fedrepro.reproduction.paper import check, declaration, folder, resolve
+from fedrepro.reproduction.paper.parameters import as_object
+from fedrepro.reproduction.verdicts import FEWEST_SEEDS
 
 SEEDS = 6
 PANELS = ("mnist-iid", "mnist-noniid", "fmnist-iid", "fmnist-noniid")
@@ -46,15 +46,15 @@ def test_every_id_of_the_paper_is_declared():
 @pytest.mark.parametrize("profile", ["quick", "full"])
 def test_studies_have_enough_seeds_and_the_panels_their_methods(profile):
     parameters = as_object(resolve(declaration("omni_fedge"), profile, {}))
-    studies = experiments.studies(parameters)
+    declared = studies.studies(parameters)
     for name in (*PANELS, "weights"):
-        assert len(studies[name].seeds) >= FEWEST_SEEDS
+        assert len(declared[name].seeds) >= FEWEST_SEEDS
     if profile == "full":
         assert parameters.rounds == 1_000 and parameters.width == 1.0
     for name in PANELS:
-        (settings,) = studies[name].settings
+        (settings,) = declared[name].settings
         usual, other = ("from_local", "from_scratch") if name.endswith("-iid") else ("from_scratch", "from_local")
-        assert {experiments.ALGORITHM_1, experiments.AUTHORS, experiments.FEDSGD} <= set(settings[usual])
+        assert {trials.ALGORITHM_1, trials.AUTHORS, trials.FEDSGD} <= set(settings[usual])
         assert bool(settings[other]) == (profile == "full" and name.startswith("mnist"))
 
 
@@ -84,35 +84,35 @@ def made_up_images(monkeypatch):
         row, column = divmod(label, 4)
         x[y == label, 8 * row + 2 : 8 * row + 8, 7 * column : 7 * column + 6] += 180
     images = Images(x[:1_500].astype(np.uint8), y[:1_500], x[1_500:].astype(np.uint8), y[1_500:])
-    monkeypatch.setattr(experiments.sources, "load", lambda *_: images)
-    experiments._images.cache_clear()
+    monkeypatch.setattr(trials.finder, "load", lambda *_: images)
+    trials._images.cache_clear()
     yield
-    experiments._images.cache_clear()
+    trials._images.cache_clear()
 
 
 def test_nodes_share_no_image_and_have_the_paper_s_ratio(made_up_images):
     for split in ("iid", "noniid", "groups"):
-        train, test = experiments.federations("mnist", "full", split, 1_400, 3)
+        train, test = trials.federations("mnist", "full", split, 1_400, 3)
         assert train.client_names == test.client_names and train.n_clients == 5
         np.testing.assert_allclose(test.sizes / (train.sizes + test.sizes), 5 / 9, atol=0.01)
         pictures = np.concatenate([train.x, test.x]).reshape(len(train) + len(test), -1)
         assert len(np.unique(pictures, axis=0)) == len(pictures)
         assert pictures.min() >= 0 and pictures.max() <= 1
     assert len(pictures) == 1_400
-    for node, group in enumerate(experiments.GROUPS):
+    for node, group in enumerate(trials.GROUPS):
         assert set(train.client(node)[1]) == set(range(5 * group, 5 * group + 5))
 
 
 def test_i_i_d_counts_are_those_of_the_paper(made_up_images):
-    train, test = experiments.federations("mnist", "full", "iid", 1_400, 0)
+    train, test = trials.federations("mnist", "full", "iid", 1_400, 0)
     assert (5 * train.sizes == 622).sum() == 0 and set(train.sizes) == {124} and set(test.sizes) == {156}
     # 7,000 images: 1,400 at each node, 622 of them for training
-    assert 1_400 - round(experiments.TEST_SHARE * 1_400) == 622
+    assert 1_400 - round(trials.TEST_SHARE * 1_400) == 622
 
 
 def test_non_i_i_d_nodes_take_less_than_half_of_what_is_left(made_up_images):
     y = np.repeat(np.arange(10), 100)
-    owners = experiments._taken(y, np.random.default_rng(0))
+    owners = trials._taken(y, np.random.default_rng(0))
     for label in range(10):
         left = 100
         for node in range(5):
@@ -127,10 +127,10 @@ SMALL = {"pool": 900, "width": 0.1, "batches": 10, "rounds": 20, "evaluate": [0,
 
 
 def test_a_panel_has_every_method_from_the_start_that_is_asked_for(made_up_images):
-    methods = {"from_scratch": list(experiments.METHODS), "from_local": [experiments.ALGORITHM_1]}
+    methods = {"from_scratch": list(trials.METHODS), "from_local": [trials.ALGORITHM_1]}
     settings = SMALL | methods | {"split": "noniid", "local_epochs": 4, "data": {"mnist": "full"}}
-    trace = experiments.panel(seed=0, **settings)
-    for method in experiments.METHODS:
+    trace = trials.panel(seed=0, **settings)
+    for method in trials.METHODS:
         curve = trace[f"scratch/{method}/test"]
         assert curve.shape == (3,) and curve.min() >= 0 and curve.max() <= 100
     assert trace["local/Omni-Fedge/shares"].shape == (3, 5, 5)
@@ -146,42 +146,42 @@ def test_a_panel_has_every_method_from_the_start_that_is_asked_for(made_up_image
         largest_loss=float(trace.final[f"{name}/largest loss"]),
     )
     assert trace.final[f"{name}/bound"][2] == pytest.approx(terms.bound)
-    assert trace.to_bytes() == experiments.panel(seed=0, **settings).to_bytes()
+    assert trace.to_bytes() == trials.panel(seed=0, **settings).to_bytes()
 
 
 def test_groups_are_seen_in_the_weights(made_up_images):
-    trace = experiments.weights(
-        seed=0, data={"mnist": "full"}, split="groups", method=experiments.ALGORITHM_1,
+    trace = trials.weights(
+        seed=0, data={"mnist": "full"}, split="groups", method=trials.ALGORITHM_1,
         **(SMALL | {"rounds": 40, "evaluate": [0, 20, 40]}),
     )  # fmt: skip
-    within, across = judge.within_and_across(trace["shares"][-1], experiments.GROUPS)
+    within, across = judge.within_and_across(trace["shares"][-1], trials.GROUPS)
     assert within > 1.1 * across
 
 
 def test_variants_differ(made_up_images):
     common = SMALL | {"seed": 0, "data": {"mnist": "full"}, "split": "noniid"}
-    plain = experiments.variant(**common)
+    plain = trials.variant(**common)
     for changed in ({"shared_layers": 1}, {"weights": "root-sum"}, {"task_steps": 5}):
-        assert experiments.variant(**common, **changed).to_bytes() != plain.to_bytes()
+        assert trials.variant(**common, **changed).to_bytes() != plain.to_bytes()
 
 
 def test_a_deviation_that_diverges_is_a_result(made_up_images, monkeypatch):
     common = SMALL | {"seed": 0, "data": {"mnist": "full"}, "split": "noniid"}
-    assert experiments.deviation(**common) == experiments.variant(**common)
+    assert trials.deviation(**common) == trials.variant(**common)
     with pytest.raises(UserError, match="weights='equal' is not known"):
-        experiments.deviation(**common, weights="equal")
+        trials.deviation(**common, weights="equal")
 
     def diverge(*_, **__):
         raise UserError("The loss is no longer finite after 7 rounds: choose a smaller step.")
 
-    monkeypatch.setattr(experiments, "omni_fedge", diverge)
-    diverged = experiments.deviation(**common)
+    monkeypatch.setattr(trials, "omni_fedge", diverge)
+    diverged = trials.deviation(**common)
     assert np.isnan(diverged["test"]).all()
     assert diverged["round"].tolist() == common["evaluate"]
 
 
 def test_the_step_is_that_of_the_code_at_any_width():
-    assert experiments.step_of_the_code("mnist") == pytest.approx(500 / np.sqrt(1_000 * 607_394))
+    assert trials.step_of_the_code("mnist") == pytest.approx(500 / np.sqrt(1_000 * 607_394))
 
 
 # --- claims that say yes and claims that say no -------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from fedrepro.paper import keys
+from fedrepro.reproduction.paper import keys
 
 # For each paper the parameters that make it short, and what it cannot show without any data set.
 SMALL = {
@@ -122,7 +122,7 @@ def fedrepro(*arguments: str, store: Path, **environment: str) -> subprocess.Com
     # A user sets no number of threads; a library that another test has loaded may have.
     inherited = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
     variables = inherited | {"FEDREPRO_STORE": str(store)} | environment
-    command = [sys.executable, "-c", "from fedrepro.cli import main; main()", *arguments]
+    command = [sys.executable, "-c", "from fedrepro.cli.main import main; main()", *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=variables, timeout=900, check=False)
 
 

@@ -1,0 +1,1 @@
+"""Algorithms whose clients take local steps that the server averages."""

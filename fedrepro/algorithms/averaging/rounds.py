@@ -1,0 +1,196 @@
+"""What the averaging algorithms share: clients that are drawn, the work that they get, and the record.
+
+Draws are keyed by seed, client and round and never by the algorithm: FedAvg, SCAFFOLD, AgnosticFedAvg and ApproxFedAvg
+with the same seed see the same clients and the same batches.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fedrepro.algorithms.arguments import check_count, check_known, check_positive, checked_clients, evaluation_steps
+from fedrepro.data.federation import Federation
+from fedrepro.errors import UserError
+from fedrepro.kernels import optimisers
+from fedrepro.models.local_work import LocalWork
+from fedrepro.models.problem import CLIENTS, Model, Problem, problem_of
+from fedrepro.streams import stream
+from fedrepro.trace import Recorder, Trace
+
+
+class Optimiser:
+    """CLIENTOPT or SERVEROPT: makes steps from gradients, and remembers what its rule needs.
+
+    Parameters
+    ----------
+    name
+        One of `fedrepro.kernels.optimisers.OPTIMISERS`.
+    w
+        The parameters before the first step.
+    step, momentum
+        Step size, and the share of the velocity that ``"momentum"`` keeps.
+    """
+
+    def __init__(self, name: str, w: np.ndarray, step: float, momentum: float = 0.9):
+        self._number = optimisers.Optimiser.number(name)
+        self._memory = optimisers.new_memory(self._number, w)
+        self._step, self._momentum, self._done = float(step), float(momentum), 0
+
+    def step(self, w: np.ndarray, gradient: np.ndarray) -> None:
+        """Change w in place."""
+        self._done += 1
+        optimisers.optimiser_step(
+            self._number, w, gradient, self._memory, self._step, self._momentum, float(self._done)
+        )
+
+
+class Clients:
+    """The clients of a federation at work on a model.
+
+    Attributes
+    ----------
+    federation, problem
+        The data, and the model on them.
+    count
+        c, how many clients take part in a round.
+    weights
+        p_i, the weight of each client in the objective.
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        model: Model,
+        *,
+        epochs: int | None,
+        local_steps: int | None,
+        batch: int | None,
+        clients_per_round: int | None,
+        seed: int,
+        threads: int = 1,
+    ):
+        self.federation, self._seed = federation, seed
+        self._epochs, self._local_steps = _checked_length(epochs, local_steps)
+        if batch is not None:
+            check_count("batch", batch)
+        self._batch = None if batch is None else int(batch)
+        self.count = checked_clients(clients_per_round, federation.n_clients)
+        self.weights = federation.client_weights
+        self.problem = problem_of(model, federation, CLIENTS)
+        self._threads = _checked_threads(threads, model, self.problem)
+
+    def drawn(self, t: int) -> np.ndarray:
+        """The clients of round t, in ascending order: each set of c clients is equally likely."""
+        everyone = self.federation.n_clients
+        if self.count == everyone:
+            return np.arange(everyone)
+        chosen = stream("averaging", "sampling", self._seed, round=t).choice(everyone, self.count, replace=False)
+        return np.sort(chosen)
+
+    def work(self, t: int, step: float) -> LocalWork:
+        """What the clients of round t do. The shuffles of a client do not depend on who else takes part."""
+        generator = stream("averaging", "batch", self._seed, round=t)
+        keys = generator.integers(0, 2**64, size=self.federation.n_clients, dtype=np.uint64)
+        return LocalWork(
+            clients=self.drawn(t),
+            offsets=self.federation.offsets,
+            keys=keys,
+            batch=self._batch,
+            epochs=self._epochs,
+            local_steps=self._local_steps,
+            step=float(step),
+            threads=self._threads,
+        )
+
+
+class Journal:
+    """The record of a run: what was learned after the rounds that are evaluated, and all scalars that went by.
+
+    Parameters
+    ----------
+    clients, rounds
+        The run.
+    evaluate, test, training_losses
+        As the algorithms' own parameters.
+    """
+
+    def __init__(
+        self,
+        clients: Clients,
+        model: Model,
+        *,
+        rounds: int,
+        evaluate: int | Sequence[int],
+        test: Federation | None,
+        training_losses: bool,
+    ):
+        check_count("rounds", rounds)
+        self._problem = clients.problem if training_losses else None
+        self._examiner = None if test is None else _problem_of_test(model, clients, test)
+        self._due = set(evaluation_steps(evaluate, rounds))
+        self._recorder = Recorder()
+        self._sent = self._received = 0.0
+
+    def count(self, *, sent: float, received: float) -> None:
+        """Scalars that the server sent and received."""
+        self._sent += sent
+        self._received += received
+
+    def enter(self, t: int, w: np.ndarray, **more: np.ndarray) -> None:
+        """What there is after t rounds; written down where it is due."""
+        if not np.all(np.isfinite(w)):
+            raise UserError(f"The parameters are no longer finite after {t} rounds: choose a smaller step.")
+        if t not in self._due:
+            return
+        found = {} if self._problem is None else {"loss": self._problem.client_metrics(w)["loss"]}
+        if self._examiner is not None:
+            found |= {f"test_{name}": values for name, values in self._examiner.client_metrics(w).items()}
+        for name, values in found.items():
+            if not np.all(np.isfinite(values)):
+                raise UserError(f"{name} is no longer finite after {t} rounds: choose a smaller step.")
+        self._recorder.row(round=float(t), **found, **more, sent=self._sent, received=self._received)
+
+    def trace(self, final: Mapping[str, np.ndarray]) -> Trace:
+        """The whole record."""
+        return self._recorder.trace(final)
+
+
+def check_optimisers(client_optimiser: str, server_optimiser: str) -> None:
+    """Both names are known."""
+    check_known("client_optimiser", client_optimiser, optimisers.OPTIMISERS)
+    check_known("server_optimiser", server_optimiser, optimisers.OPTIMISERS)
+
+
+def check_steps(**steps: float) -> None:
+    """The step sizes are positive."""
+    for name, value in steps.items():
+        check_positive(name, value)
+
+
+def _checked_length(epochs: int | None, local_steps: int | None) -> tuple[int | None, int | None]:
+    if epochs is not None and local_steps is None:
+        check_count("epochs", epochs)
+        return int(epochs), None
+    if local_steps is not None and epochs is None:
+        check_count("local_steps", local_steps)
+        return None, int(local_steps)
+    raise UserError("Give either epochs or local_steps (and None for the other): they say how long clients train.")
+
+
+def _checked_threads(threads: int, model: Model, problem: Problem) -> int:
+    check_count("threads", threads)
+    if threads > 1 and not problem.threaded:
+        raise UserError(
+            f"threads={threads}: {type(model).__name__} trains its clients one after the other; logistic and softmax "
+            "regression train them in threads."
+        )
+    return int(threads)
+
+
+def _problem_of_test(model: Model, clients: Clients, test: Federation) -> Problem:
+    if test.domain_names != clients.federation.domain_names:
+        raise UserError("The test data must have the domains of the federation, under the same names.")
+    examiner = problem_of(model, test)
+    if examiner.n_parameters != clients.problem.n_parameters:
+        raise UserError("The test data must have the features of the federation: the model has another size on them.")
+    return examiner

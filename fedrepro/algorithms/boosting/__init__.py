@@ -1,0 +1,1 @@
+"""Boosting for several sources, central and federated."""

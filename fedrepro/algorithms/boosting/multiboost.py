@@ -1,0 +1,365 @@
+"""MultiBoost: boosting for the worst of several sources.
+
+Corinna Cortes, Mehryar Mohri, Dmitry Storcheus, Ananda Theertha Suresh. Boosting with Multiple Sources. NeurIPS 2021;
+as Figure 6 of Lakshay Tyagi, Raviteja Chukkapalli, Federated Learning on Multiple Data Sources, prints it, with its
+numbering of the lines. The base predictors are decision stumps.
+
+On a federation of one's own::
+
+    from fedrepro import Federation
+    from fedrepro.algorithms import multiboost
+    federation = Federation.from_arrays(x, y, domains=hospital)
+    trace = multiboost(federation, rounds=200)
+
+With one domain it is AdaBoost.
+
+What the figure leaves open, and what it gets wrong:
+
+- Line 10: the weighted error of Q(k|·) h is ε = ½ (1 - Σ_i D(k, i) y_i Q(k|x_i) h(x_i)), so that the quantity to be
+  maximised is that sum times Z / m_k: minus the slope of F_k along the predictor of the same domain k. Predictors come
+  with both signs.
+- Line 11: at α = 0 all domains tie, and so they do wherever a line search ends between two of them. F then falls along
+  a predictor only if the losses of all domains that tie do, which the choice of line 10 does not see to. Where one of
+  them rises, however slowly, the best η is 0, and every later round is the same: the algorithm stalls. (Where one of
+  them stays as it is, because Q is exactly 0 there, F is flat, and of the best η we take the one that is best for the
+  chosen domain.) ``step="smoothed"`` is our remedy, and is not in the paper: both choices are made for the soft maximum
+  of equation (36). ``step="decaying"`` is that of the federated version.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from fedrepro.algorithms.arguments import check_count, check_known, check_positive, evaluation_steps
+from fedrepro.calls import checked
+from fedrepro.data.federation import Federation
+from fedrepro.errors import UserError
+from fedrepro.kernels import stumps as kernels
+from fedrepro.models.domain_posterior import (
+    DomainPosterior,
+    domain_sizes,
+    fit_domain_posterior,
+    flat_features,
+    uniform_posterior,
+)
+from fedrepro.models.stumps import Stumps, said, stumps_on
+from fedrepro.trace import Recorder, Trace
+
+Posterior = Callable[[np.ndarray], np.ndarray]
+STEPS = ("line-search", "smoothed", "decaying")
+
+
+@checked
+def multiboost(
+    federation: Federation,
+    *,
+    rounds: int,
+    domain_posterior: Literal["uniform"] | Posterior | None = None,
+    step: Literal["line-search", "smoothed", "decaying"] = "line-search",
+    smoothing: float = 100.0,
+    initial_step: float | None = None,
+    thresholds: int | None = None,
+    evaluate: int | Sequence[int] = 50,
+    test: Federation | None = None,
+    seed: int = 0,
+) -> Trace:
+    """Boost stumps for the domain with the largest exponential loss.
+
+    Parameters
+    ----------
+    federation
+        Features, labels 0 and 1, and domains. Clients do not matter: this is the central algorithm.
+    rounds
+        T.
+    domain_posterior
+        Q(l|x): a function from features, one row per sample, to one row of shares of the domains per sample;
+        ``"uniform"`` for 1 / p; by default a softmax regression that is fitted to the samples.
+    step
+        ``"line-search"``, as printed; ``"smoothed"``, our own, the same for the soft maximum of the domains' losses;
+        ``"decaying"``, η_0 / √t.
+    smoothing
+        μ of the soft maximum log(Σ_k exp(μ F_k)) / μ, which exceeds the maximum by at most log(p) / μ.
+    initial_step
+        η_0 of the decaying step.
+    thresholds
+        The largest number of thresholds of a feature; by default one between any two neighbouring values.
+    evaluate
+        How many times the losses are evaluated, or after which rounds.
+    test
+        Data on which the errors are evaluated as well; their domains may be others.
+    seed
+        Is not used: nothing is drawn. It is there because every algorithm has one.
+
+    Returns
+    -------
+    Trace
+        Columns ``round``, ``loss`` (the exponential loss of each domain), ``error`` (the share of each domain's
+        samples that is misclassified), ``step`` (η_t; 0 where the line search stalls), with ``test`` also
+        ``test_loss``, ``test_error`` and ``test_accuracy`` per domain of the test data; ``sent`` and ``received``
+        (scalars: the samples come to the server, once). ``final`` holds the predictors in the order of the rounds:
+        ``domain``, ``feature``, ``threshold``, ``sign`` and ``weight`` (see `scores`), and ``posterior_w``,
+        ``posterior_mean``, ``posterior_scale`` where Q was fitted.
+    """
+    check_count("rounds", rounds)
+    check_known("step", step, STEPS)
+    check_positive("smoothing", smoothing)
+    check_thresholds(thresholds)
+    if step == "decaying":
+        check_initial_step(initial_step)
+    posterior = chosen_posterior(domain_posterior, federation, fit_domain_posterior)
+    sources = Sources(federation, posterior)
+    examiner = None if test is None else Sources(test, posterior, like=sources)
+    stumps = stumps_on(sources.x, thresholds)
+    codes = [stumps.codes(sources.x[sources.of(k)]) for k in range(federation.n_domains)]
+    choose = _choose_for_soft_maximum if step == "smoothed" else _choose_for_worst_domains
+    ensemble = Ensemble()  # line 1
+    stops = evaluation_steps(evaluate, rounds)
+    gathered = float(len(federation) * (sources.x.shape[1] + 2))  # features, label and domain of every sample
+    recorder, member, last = Recorder(), None, 0.0
+    for t in range(rounds + 1):
+        if t > 0:  # line 2
+            if member is None or last != 0.0:  # else it stalls: every later round makes the same choice
+                k, r, sign = choose(stumps, codes, sources, smoothing)  # lines 3 to 10
+                member = Member(k, *stumps.place(r), sign)
+                if step == "decaying":
+                    last = initial_step / np.sqrt(t)
+                else:  # line 11
+                    moves = sources.y * sources.said_by(member)
+                    limit = smoothing if step == "smoothed" else np.inf
+                    last = kernels.best_step(sources.losses(), moves, sources.offsets, k, limit)
+            ensemble.add(member, last)  # line 12
+            sources.follow(member, last)
+            if examiner is not None:
+                examiner.follow(member, last)
+        if t in stops:
+            recorder.row(round=float(t), **evaluated(sources, examiner), step=last, sent=0.0, received=gathered)
+    return recorder.trace(final=ensemble.final() | parameters_of(posterior))  # lines 13 and 14
+
+
+def scores(final: Mapping[str, np.ndarray], x, domain_posterior: Posterior | None = None) -> np.ndarray:
+    """f(x) of a boosted ensemble: its sign is the prediction, label 1 where it is positive.
+
+    Parameters
+    ----------
+    final
+        What `multiboost` or `fed_multiboost` learned.
+    x
+        Features, one row per sample.
+    domain_posterior
+        Q(l|x), where the ensemble was trained with one that was given; a fitted one is in ``final``.
+    """
+    x = np.asarray(x, dtype=np.float64)
+    x = x.reshape(len(x), -1)
+    if domain_posterior is None:
+        if "posterior_w" not in final:
+            raise UserError("This ensemble was trained with a given Q(l|x): give it as domain_posterior.")
+        domain_posterior = DomainPosterior(*(final[f"posterior_{name}"] for name in ("w", "mean", "scale")))
+    shares, f = domain_posterior(x), np.zeros(len(x))
+    members = zip(*(final[name] for name in ("domain", "feature", "threshold", "sign", "weight")), strict=True)
+    for k, feature, threshold, sign, weight in members:
+        f += weight * sign * shares[:, k] * said(x, feature, threshold)
+    return f
+
+
+# --- what both algorithms keep ---------------------------------------------------------------------------------------
+
+
+class Member(NamedTuple):
+    """A coordinate of α: the predictor Q(l|·) h of a domain, where h is a stump with a sign."""
+
+    domain: int
+    feature: int
+    threshold: float
+    sign: float
+
+
+class Ensemble:
+    """f: the coordinates that were moved, and how far."""
+
+    def __init__(self):
+        self.members: list[Member] = []
+        self.weights: list[float] = []
+
+    def add(self, member: Member, weight: float) -> None:
+        """Move a coordinate; the same one may be moved again later."""
+        self.members.append(member)
+        self.weights.append(float(weight))
+
+    def final(self) -> dict[str, np.ndarray]:
+        """The members as arrays."""
+        domain, feature, threshold, sign = zip(*self.members, strict=True)
+        return {
+            "domain": np.array(domain),
+            "feature": np.array(feature),
+            "threshold": np.array(threshold),
+            "sign": np.array(sign),
+            "weight": np.array(self.weights),
+        }
+
+
+class Sources:
+    """S_1, …, S_p: the samples, domain after domain, with Q(l|x) and f so far.
+
+    Attributes
+    ----------
+    x, y, shares
+        Features, labels -1 and +1, and Q(l|x), one row per sample.
+    offsets
+        Domain k holds the samples ``offsets[k]:offsets[k + 1]``.
+    order
+        Which sample of the federation each one is.
+    f
+        The ensemble's scores.
+    """
+
+    def __init__(self, federation: Federation, posterior: Posterior, like: "Sources | None" = None):
+        x, sizes = flat_features(federation), domain_sizes(federation)
+        if like is not None and x.shape[1] != like.x.shape[1]:
+            raise UserError(f"The test data have {x.shape[1]} features, and the training data {like.x.shape[1]}.")
+        self.order = np.argsort(federation.domains, kind="stable")
+        self.x, self.y = x[self.order], signed_labels(federation)[self.order]
+        self.offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self.shares = checked_shares(posterior, self.x, sizes.size if like is None else like.shares.shape[1])
+        self.f = np.zeros(len(x))
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """m_k."""
+        return np.diff(self.offsets)
+
+    def of(self, k: int) -> slice:
+        """The samples of domain k."""
+        return slice(self.offsets[k], self.offsets[k + 1])
+
+    def losses(self) -> np.ndarray:
+        """Φ(-y f) = exp(-y f) of every sample, which is Φ' as well."""
+        return np.exp(-self.y * self.f)
+
+    def means(self, values: np.ndarray) -> np.ndarray:
+        """The mean of each domain."""
+        return np.add.reduceat(values, self.offsets[:-1]) / self.sizes
+
+    def said_by(self, member: Member) -> np.ndarray:
+        """Q(l|x) h(x) of every sample."""
+        return member.sign * self.shares[:, member.domain] * said(self.x, member.feature, member.threshold)
+
+    def follow(self, member: Member, weight: float) -> None:
+        """Add a member to f."""
+        self.f += weight * self.said_by(member)
+
+
+def evaluated(sources: Sources, examiner: Sources | None) -> dict[str, np.ndarray]:
+    """The columns of a row that come from the present f; a score of 0 is a mistake."""
+    row = {"loss": sources.means(sources.losses()), "error": sources.means(1.0 * (sources.y * sources.f <= 0))}
+    if not np.isfinite(row["loss"]).all():
+        raise UserError("The exponential loss is no longer finite: choose a smaller step.")
+    if examiner is not None:
+        error = examiner.means(1.0 * (examiner.y * examiner.f <= 0))
+        row |= {"test_loss": examiner.means(examiner.losses()), "test_error": error, "test_accuracy": 1.0 - error}
+    return row
+
+
+# --- lines 3 to 10 ---------------------------------------------------------------------------------------------------
+
+
+def _choose_for_worst_domains(stumps: Stumps, codes: list[np.ndarray], sources: Sources, _) -> tuple[int, int, float]:
+    """The predictor (k, r) of the worst domains with the largest edge, and its sign."""
+    losses = sources.losses()
+    best, chosen = -1.0, (0, 0, 1.0)
+    for k in worst_domains(sources.means(losses)):  # lines 4 and 5
+        here = sources.of(k)
+        z = losses[here].sum()  # line 7
+        distribution = losses[here] / z  # line 9
+        v = distribution * sources.y[here] * sources.shares[here, k]
+        edges = stumps.edges(codes[k], v[:, None])[:, 0]  # 1 - 2 ε of every stump
+        r = kernels.first_largest(edges, np.abs(v).sum())
+        edge = z / sources.sizes[k] * abs(edges[r])
+        if edge > best * (1 + kernels.TIE):  # line 10; of equals the first
+            best, chosen = edge, (int(k), r, sign_of(edges[r]))
+    return chosen
+
+
+def _choose_for_soft_maximum(
+    stumps: Stumps, codes: list[np.ndarray], sources: Sources, mu: float
+) -> tuple[int, int, float]:
+    """Ours: the predictor (l, r) along which log(Σ_k exp(μ F_k)) / μ falls most steeply, and its sign."""
+    losses = sources.losses()
+    means = sources.means(losses)
+    pull = np.exp(mu * (means - means.max()))
+    pull /= pull.sum()  # the gradient of the soft maximum by the domains' losses
+    per_sample = np.repeat(pull / sources.sizes, sources.sizes) * losses * sources.y
+    v = per_sample[:, None] * sources.shares
+    edges = sum((stumps.edges(codes[k], v[sources.of(k)]) for k in range(len(codes))), start=np.zeros(())).T
+    of_domain, r = divmod(kernels.first_largest(edges.ravel(), np.abs(v).sum()), len(stumps))
+    return of_domain, r, sign_of(edges[of_domain, r])
+
+
+def worst_domains(losses: np.ndarray) -> np.ndarray:
+    """K_t, the domains with the largest loss; losses that are equal but for rounding tie."""
+    return np.flatnonzero(losses >= losses.max() * (1 - kernels.KINK))
+
+
+def sign_of(edge: float) -> float:
+    """Which of h and -h has the edge."""
+    return -1.0 if edge < 0 else 1.0
+
+
+# --- checks ----------------------------------------------------------------------------------------------------------
+
+
+def chosen_posterior(
+    given: str | Posterior | None, federation: Federation, fit: Callable[[Federation], DomainPosterior]
+) -> Posterior:
+    """Q(l|x) as the caller wants it."""
+    if given is None:
+        return fit(federation)
+    if isinstance(given, str):
+        check_known("domain_posterior", given, ("uniform",))
+        return uniform_posterior(federation.n_domains)
+    if not callable(given):
+        raise UserError("domain_posterior must be a function from features to the domains' shares, or 'uniform'.")
+    return given
+
+
+def parameters_of(posterior: Posterior) -> dict[str, np.ndarray]:
+    """What a fitted Q(l|x) is made of."""
+    if not isinstance(posterior, DomainPosterior):
+        return {}
+    return {"posterior_w": posterior.w, "posterior_mean": posterior.mean, "posterior_scale": posterior.scale}
+
+
+def checked_shares(posterior: Posterior, x: np.ndarray, domains: int) -> np.ndarray:
+    """Q(l|x) of every sample: one row of shares, as many as there are training domains."""
+    shares = np.ascontiguousarray(posterior(x), dtype=np.float64)
+    if shares.shape != (len(x), domains):
+        raise UserError("domain_posterior must give one row per sample with one share for each domain.")
+    if not np.isfinite(shares).all() or shares.min() < 0 or np.abs(shares.sum(axis=1) - 1).max() > 1e-6:
+        raise UserError("domain_posterior must give shares of the domains: not negative, and with the sum 1.")
+    return shares
+
+
+def signed_labels(federation: Federation) -> np.ndarray:
+    """The labels 0 and 1 as -1.0 and +1.0."""
+    y = federation.y
+    unknown = np.flatnonzero((y != 0) & (y != 1))
+    if unknown.size:
+        where, label = federation.domain_names[federation.domains[unknown[0]]], y[unknown[0]]
+        raise UserError(
+            f"Boosting needs the labels 0 and 1, and the domain {where!r} has a sample with {label}: "
+            "relabel the samples, or leave out those that have no label."
+        )
+    return np.where(y == 1, 1.0, -1.0)
+
+
+def check_thresholds(thresholds: int | None) -> None:
+    """The largest number of thresholds is a whole number, or not given."""
+    if thresholds is not None:
+        check_count("thresholds", thresholds)
+
+
+def check_initial_step(initial_step: float | None) -> None:
+    """η_0 is given where steps decay."""
+    if initial_step is None:
+        raise UserError("initial_step is missing: give η_0, the size of the first step.")
+    check_positive("initial_step", initial_step)

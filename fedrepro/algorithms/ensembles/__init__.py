@@ -1,0 +1,1 @@
+"""Algorithms that learn the weights of an ensemble of pre-trained models."""

@@ -1,0 +1,217 @@
+"""AFLBoost: ensemble weights that are good for the worst mixture of the domains.
+
+Jenny Hamer, Mehryar Mohri, Ananda Theertha Suresh. FedBoost: Communication-Efficient Algorithms for Federated
+Learning. ICML 2020. Figure 2, with its numbering of the steps.
+
+Two readings of the printed algorithm are offered, because it cannot be meant as it stands: step 4 weighs client j by
+m_j / m, which leaves λ out of the gradient by α. A client of domain d must weigh λ_d m_j / m_d.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedrepro.algorithms.arguments import (
+    check_count,
+    check_known,
+    check_positive,
+    checked_budget,
+    checked_clients,
+    chosen,
+    evaluation_steps,
+)
+from fedrepro.algorithms.domains import Mixtures, Simplex
+from fedrepro.algorithms.ensembles.fedboost import Objective, check_map_suits_loss, objective
+from fedrepro.calls import checked
+from fedrepro.data.federation import Federation
+from fedrepro.errors import UserError
+from fedrepro.kernels import fedboost as rounds_of
+from fedrepro.kernels.fedboost import Gradient
+from fedrepro.kernels.mirror import Mirror, mirror_step
+from fedrepro.kernels.mixture import Loss, gradient_of_mixture, mix_sent, pull_of_clients
+from fedrepro.kernels.sampling import Sampling, sample_without_replacement
+from fedrepro.models.ensemble import Ensemble
+from fedrepro.streams import stream
+from fedrepro.trace import Trace
+
+
+@checked
+def aflboost(
+    federation: Federation,
+    ensemble: Ensemble,
+    *,
+    rounds: int,
+    step: float,
+    step_domains: float,
+    budget: float | None = None,
+    sampling: str = "weighted",
+    loss: str = "log",
+    mirror: str = "entropy",
+    gradient: str = "sent",
+    mixtures: Mixtures | None = None,
+    weighting: str = "domains",
+    clients_per_round: int | None = None,
+    evaluate: int | Sequence[int] = 50,
+    seed: int = 0,
+) -> Trace:
+    """Learn the weights of an ensemble against the worst mixture of the domains.
+
+    The loss of a domain is the Bregman divergence of Section 3: for ``"log"`` the Kullback-Leibler divergence from the
+    domain's distribution to the ensemble, for ``"squared"`` the squared distance between the two.
+
+    Parameters
+    ----------
+    federation, ensemble
+        The clients' data, each client in one domain, and the base predictors (densities).
+    rounds, step, step_domains
+        Rounds, and the step sizes η_α and η_λ.
+    budget, sampling, loss, mirror, gradient, clients_per_round, evaluate, seed
+        As in `fedboost`. The log loss of an ensemble that was only partly sent is infinite on a word that nobody sent
+        covers, so with sampling the predictors must be smoothed.
+    mixtures
+        Λ: `Simplex` (default), `CappedSimplex`, `Box`, `L1Ball` or `Hull` of `fedrepro.algorithms.domains`.
+    weighting
+        ``"domains"``: client j of domain d weighs λ_d m_j / m_d; ``"printed"``: m_j / m, as in step 4 of Figure 2.
+
+    Returns
+    -------
+    Trace
+        Columns ``round``, ``worst`` and ``average_worst`` (largest loss over Λ of the last and of the averaged
+        iterate), ``gap`` (an upper bound on the duality gap of the averaged pair, exact for predictors that are not
+        smoothed: the inner minimum is taken over all densities, where Lemma 1 gives it), ``sent``, ``received``.
+        ``final`` holds ``alpha``, ``average``, ``mixture`` (λ), ``average_mixture`` and ``domain_losses``.
+    """
+    goal = objective(federation, ensemble, loss)
+    mixtures = Simplex() if mixtures is None else mixtures
+    _check(federation, ensemble, rounds, step, step_domains, gradient, weighting)
+    per_round = checked_clients(clients_per_round, federation.n_clients)
+    ones = np.ones(goal.size)
+    rules = rounds_of.Rules(
+        loss=goal.loss,
+        sampling=chosen("sampling", sampling, Sampling),
+        mirror=chosen("mirror", mirror, Mirror),
+        gradient=chosen("gradient", gradient, Gradient),
+        budget=checked_budget(budget, sampling, ones),
+        step=float(step),
+    )
+    check_map_suits_loss(goal, mirror)
+    if goal.loss == Loss.LOG and sampling != "none" and ensemble.smoothing == 0:
+        raise UserError(
+            "The log loss of a partly sent ensemble is infinite on elements that nobody sent covers: "
+            "smooth the predictors (unigrams(..., smoothing=0.01)) or use sampling='none'."
+        )
+    game, prices = _Game(federation, goal), rounds_of.prices_of(ones)
+    state, work = rounds_of.start(goal.size), rounds_of.workspace(goal.size, goal.problem.rows)
+    lam = mixtures.project(np.full(game.domains, 1.0 / game.domains))
+    lam_sum, moved = np.zeros(game.domains), np.empty(game.domains)
+    predictors, client_draws = stream("aflboost", "sampling", seed), stream("aflboost", "batch", seed)
+    rows = {name: [] for name in ("round", "worst", "average_worst", "gap", "sent", "received")}
+    scalars = predictors_sent = done = 0
+    alpha = average = rounds_of.current_weights(state, rules.mirror)
+    for stop in evaluation_steps(evaluate, rounds):
+        while done < stop:
+            observed = game.observe(per_round, client_draws)  # step 1
+            uniforms = predictors.random(goal.size) if sampling != "none" else np.zeros(0)
+            n = rounds_of.draw_predictors(rules, state, prices, uniforms, work)  # step 2
+            rounds_of.weigh_sent(state, work, n)  # step 3 i
+            mix_sent(goal.problem, work.sent, work.coefficients, n, work.mixture)
+            losses = game.losses(work.mixture, observed)  # steps 3 ii and 5
+            weights = lam if weighting == "domains" else game.shares
+            np.dot(weights, observed.distributions, out=work.pull)
+            mass = float(weights @ observed.mass)
+            gradient_of_mixture(goal.problem, goal.loss, mass, work, n)  # step 4
+            work.mixture[:] = 0.0
+            if gradient == "importance":
+                work.gradient[:n] /= work.gamma[:n]
+            scalars += int(goal.problem.indptr[work.sent[:n] + 1].sum() - goal.problem.indptr[work.sent[:n]].sum()) + n
+            predictors_sent += n
+            rounds_of.count_round(state)
+            rounds_of.mirror_update(rules, state, work, n)  # step 6
+            lam_sum += lam
+            if n > 0:  # nobody has a loss to report where nothing was sent
+                mirror_step(Mirror.number("euclidean"), lam, losses, float(step_domains), moved)  # step 7
+                lam = mixtures.project(moved)
+            done += 1
+        alpha = rounds_of.current_weights(state, rules.mirror)
+        average = rounds_of.average_weights(state) if done else alpha
+        rows["round"].append(done)
+        rows["worst"].append(mixtures.worst(game.losses(goal.mixture(alpha))))
+        rows["average_worst"].append(mixtures.worst(game.losses(goal.mixture(average))))
+        rows["gap"].append(rows["average_worst"][-1] - game.least(lam_sum / done if done else lam))
+        rows["sent"].append(float(scalars * per_round))
+        rows["received"].append(float((predictors_sent + done) * per_round))
+    return Trace(
+        columns={name: np.asarray(values, dtype=np.float64) for name, values in rows.items()},
+        final={
+            "alpha": alpha,
+            "average": average,
+            "mixture": lam,
+            "average_mixture": lam_sum / rounds,
+            "domain_losses": game.losses(goal.mixture(average)),
+        },
+    )
+
+
+class _Observed:
+    """What the clients of a round hold: per domain the sum of their shares times their distributions."""
+
+    def __init__(self, distributions: np.ndarray, mass: np.ndarray, least: np.ndarray):
+        self.distributions = distributions  # (domains, elements)
+        self.mass = mass  # sum of the shares, 1 where all clients take part
+        self.least = least  # F(D_d) summed with the same shares: what makes the loss a divergence
+
+
+class _Game:
+    """The domains' side: distributions D_d = sum over the clients of d of m_j / m_d D_j, and divergences from them."""
+
+    def __init__(self, federation: Federation, goal: Objective):
+        self.goal = goal
+        self.domain = federation.domain_of_clients
+        self.domains = federation.n_domains
+        self.shares = np.bincount(self.domain, goal.client_weights, self.domains)  # m_d / m
+        self.client_share = goal.client_weights / self.shares[self.domain]  # m_j / m_d
+        self.everyone = self._gather(np.arange(self.domain.size), 1.0)
+
+    def observe(self, per_round: int, draws: np.random.Generator) -> _Observed:
+        if per_round == self.domain.size:
+            return self.everyone
+        clients = np.sort(sample_without_replacement(draws.random(self.domain.size), per_round))
+        return self._gather(clients, self.domain.size / per_round)
+
+    def losses(self, mixture: np.ndarray, observed: _Observed | None = None) -> np.ndarray:
+        """B_F(D_d || mixture) for each domain."""
+        seen = self.everyone if observed is None else observed
+        if self.goal.loss == Loss.LOG:
+            covered = mixture > 0
+            missed = seen.distributions[:, ~covered].sum(axis=1) > 0
+            cross = -(seen.distributions[:, covered] @ np.log(mixture[covered]))
+            return np.where(missed, np.inf, cross + seen.least)
+        return seen.mass * (mixture @ mixture) - 2 * (seen.distributions @ mixture) + seen.least
+
+    def least(self, lam: np.ndarray) -> float:
+        """min over all densities h of sum_d lam_d B_F(D_d || h), which Lemma 1 puts at the mixture of the D_d."""
+        return float(lam @ self.losses(lam @ self.everyone.distributions))
+
+    def _gather(self, clients: np.ndarray, scale: float) -> _Observed:
+        distributions = np.zeros((self.domains, self.goal.problem.rows))
+        for d in range(self.domains):
+            members = clients[self.domain[clients] == d]
+            pull_of_clients(self.goal.problem, members, scale * self.client_share[members], distributions[d])
+        mass = scale * np.bincount(self.domain[clients], self.client_share[clients], self.domains)
+        whole = distributions if scale == 1.0 else self.everyone.distributions
+        if self.goal.loss == Loss.LOG:
+            logs = np.log(whole, out=np.zeros_like(whole), where=whole > 0)
+            return _Observed(distributions, mass, (distributions * logs).sum(axis=1))
+        return _Observed(distributions, mass, mass * (whole**2).sum(axis=1))
+
+
+def _check(federation, ensemble, rounds, step, step_domains, gradient, weighting) -> None:
+    check_known("gradient", gradient, ("sent", "importance"))
+    check_known("weighting", weighting, ("domains", "printed"))
+    check_positive("step", step)
+    check_positive("step_domains", step_domains)
+    check_count("rounds", rounds)
+    if federation.n_domains < 2:
+        raise UserError("AFLBoost guards against mixtures of domains: give the federation at least two domains.")
+    if not ensemble.densities:
+        raise UserError("AFLBoost is for densities: build the ensemble with from_densities, unigrams or point_masses.")

@@ -1,0 +1,1 @@
+"""Algorithms in which every node keeps a network of its own."""

@@ -1,0 +1,1 @@
+"""The command line; `fedrepro.cli.main` has the entry point."""

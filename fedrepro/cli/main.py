@@ -1,0 +1,243 @@
+"""The command line: ``fedrepro list | reproduce | why | report | data | doctor | bench | notebooks | reference``.
+
+Exit codes: 0 done, 1 something of ours broke, 2 the user's mistake (one sentence), 128 + n ended by signal n (130 is
+Ctrl-C). What a command needs is imported inside it, so that ``fedrepro list`` answers at once.
+"""
+
+import contextlib
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer.core import TyperGroup
+
+import fedrepro
+from fedrepro import __version__, settings
+from fedrepro.cli.doctor import doctor
+from fedrepro.cli.exits import INTERRUPTED, SIGNALLED, USERS_MISTAKE, complain
+from fedrepro.cli.signals import Terminated, end_cleanly
+from fedrepro.errors import DataUnavailable, UserError
+
+_REASONS_SHOWN = 10
+_KEPT = "finished trials are kept, and the same command goes on from there."
+
+
+class _Commands(TyperGroup):
+    """Turns a user's mistake in any command into one sentence and exit code 2; loads ``data`` when it is asked for."""
+
+    def invoke(self, ctx):
+        try:
+            return super().invoke(ctx)
+        except UserError as mistake:
+            complain(str(mistake))
+            raise typer.Exit(USERS_MISTAKE) from None
+        except KeyboardInterrupt:
+            complain(f"interrupted; {_KEPT}")
+            raise typer.Exit(INTERRUPTED) from None
+        except Terminated as end:
+            with contextlib.suppress(OSError):  # the terminal may be gone
+                complain(f"ended by {end}; {_KEPT}")
+            raise typer.Exit(SIGNALLED + end.number) from None
+
+    def list_commands(self, ctx):
+        return [*super().list_commands(ctx), "data"]
+
+    def get_command(self, ctx, cmd_name):
+        if cmd_name == "data":
+            from fedrepro.cli.data import app as data_commands
+
+            command = typer.main.get_command(data_commands)
+            command.name = "data"
+            return command
+        return super().get_command(ctx, cmd_name)
+
+
+app = typer.Typer(
+    cls=_Commands,
+    help="Re-run federated-learning papers and see, claim by claim, whether they hold.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Profile = Annotated[str, typer.Option(help="quick (minutes) or full (the paper's own sizes).")]
+Output = Annotated[Path | None, typer.Option(help="Where results go.", show_default="out/<profile>")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="Processes that run trials.", show_default="all cores")]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS", help="A Dask scheduler that runs trials, like tcp://host:8786.", show_default="none"
+    ),
+]
+Overrides = Annotated[
+    list[str] | None, typer.Option("-p", "--parameter", metavar="NAME=VALUE", help="Set a parameter.")
+]
+
+
+def main() -> None:
+    """Entry point of the ``fedrepro`` command."""
+    # jsonschema, which the notebook format needs, would compile 38 grammars (1.2 s) for addresses that no notebook has.
+    sys.modules.setdefault("rfc3987_syntax", None)  # pyright: ignore[reportArgumentType] None blocks an import
+    # The tracker of joblib's processes tidies up after those that were killed, and would tell of a leak.
+    sys.warnoptions.append("ignore:resource_tracker:UserWarning")
+    fedrepro.prepare()
+    settings.leave_quickly()
+    end_cleanly()
+    app()
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fedrepro {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.command()(doctor)
+
+
+@app.command("list")
+def list_papers(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
+    """List the papers and what each regenerates."""
+    from fedrepro.reproduction.paper.schema import declaration, keys
+
+    papers = [_described(declaration(key)) for key in keys()]
+    if as_json:
+        typer.echo(json.dumps(papers, indent=1, ensure_ascii=False))
+        return
+    for paper in papers:
+        counts = ", ".join(f"{len(paper[part])} {part}" for part in ("figures", "tables", "claims") if paper[part])
+        typer.echo(f"{paper['key']:<14} {paper['title']} ({paper['venue']} {paper['year']})")
+        typer.echo(f"{'':<14} {', '.join(paper['authors'])}: {counts}")
+
+
+@app.command()
+def reproduce(
+    papers: Annotated[list[str] | None, typer.Argument(metavar="[PAPER]...", help="Keys; without them, all.")] = None,
+    profile: Profile = "quick",
+    jobs: Jobs = None,
+    cluster: Scheduler = None,
+    output: Output = None,
+    parameter: Overrides = None,
+    force: Annotated[bool, typer.Option(help="Run all trials again, even those that are stored.")] = False,
+) -> None:
+    """Run papers and write their notebooks, figures, tables, verdicts and the page that shows them."""
+    values = {key: _values(key, profile, parameter) for key in _selected(papers)}
+    from fedrepro.cli.reproduce import chosen_cluster, prepared_folder
+    from fedrepro.cli.reproduce import reproduce as run
+
+    scheduler = chosen_cluster(cluster, jobs)
+    folder = prepared_folder(output or Path("out") / profile)
+    if code := run(values, profile, folder, jobs or settings.jobs(), scheduler, force):
+        raise typer.Exit(code)
+
+
+@app.command()
+def why(paper: str, profile: Profile = "quick", parameter: Overrides = None) -> None:
+    """Say which trials a paper would run, and why they are not stored."""
+    from fedrepro.reproduction.paper.parameters import as_object, studies_module
+
+    values = _values(paper, profile, parameter)
+    for name, study in studies_module(paper).studies(as_object(values)).items():
+        try:
+            plan = study.plan()
+        except DataUnavailable as reason:
+            typer.echo(f"{name}: cannot be run here: {reason}")
+            continue
+        reasons = Counter(planned.reason for planned in plan if planned.reason)
+        waiting = reasons.total()
+        typer.echo(f"{name}: {len(plan)} trials, {len(plan) - waiting} stored, {waiting} to run")
+        for reason, count in reasons.most_common(_REASONS_SHOWN):
+            typer.echo(f"  {count:>6} because {reason}")
+        if len(reasons) > _REASONS_SHOWN:
+            typer.echo(f"  {'':>6} and {len(reasons) - _REASONS_SHOWN} more reasons")
+
+
+@app.command()
+def report(profile: Profile = "quick", output: Output = None) -> None:
+    """Write the page again from the results that are there."""
+    from fedrepro.reproduction.paper.parameters import check_profile
+
+    folder = output or Path("out") / check_profile(profile)
+    if not folder.is_dir():
+        raise UserError(f"There is no folder {folder}: run `fedrepro reproduce` first, or name one with --output.")
+    from fedrepro.reproduction.report import build
+
+    typer.echo(f"The page: {build(folder).resolve().as_uri()}")
+
+
+@app.command()
+def bench(
+    output: Annotated[
+        Path | None, typer.Option(help="A folder for the timings and the plot.", show_default="out/bench")
+    ] = None,
+) -> None:
+    """Measure the kernels against their plain counterparts."""
+    from fedrepro.bench import run
+    from fedrepro.cli.reproduce import prepared_folder
+
+    run(prepared_folder(output or Path("out") / "bench"))
+
+
+@app.command()
+def notebooks(
+    papers: Annotated[list[str] | None, typer.Argument(metavar="[PAPER]...", help="Keys; without them, all.")] = None,
+    jobs: Jobs = None,
+) -> None:
+    """Refresh the outputs inside the papers' own notebooks (quick profile)."""
+    values = {key: _values(key, "quick", None) for key in _selected(papers)}
+    from fedrepro.cli.reproduce import refresh
+
+    refresh(values, jobs or settings.jobs())
+
+
+@app.command()
+def reference(paper: str, output: Annotated[Path, typer.Option(help="The full run.")] = Path("out/full")) -> None:
+    """Keep a full run as the paper's reference results."""
+    _selected([paper])
+    from fedrepro.reproduction.notebooks import reference as keep
+
+    typer.echo(f"{paper}: {keep(paper, output)}")
+
+
+def _selected(papers: list[str] | None) -> list[str]:
+    from fedrepro.reproduction.paper.schema import folder, keys
+
+    selected = list(dict.fromkeys(papers or keys()))
+    for key in selected:
+        folder(key)  # an unknown key is found before any work starts
+    return selected
+
+
+def _values(key: str, profile: str, parameter: list[str] | None) -> dict:
+    from fedrepro.reproduction.paper import declaration, resolve
+
+    overrides = {}
+    for text in parameter or []:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UserError(f"-p {text} is not understood: write -p name=value.")
+        overrides[name.strip()] = value
+    return resolve(declaration(key), profile, overrides)
+
+
+def _described(declared) -> dict:
+    about = declared.paper.model_dump(mode="json")
+    parts = {part: list(getattr(declared, part)) for part in ("figures", "tables", "claims", "data")}
+    parameters = {
+        name: {"type": one.type, "help": one.help}
+        | {profile: declared.profiles[profile][name] for profile in ("quick", "full")}
+        for name, one in declared.parameters.items()
+    }
+    return about | parts | {"parameters": parameters}

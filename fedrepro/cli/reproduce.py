@@ -1,0 +1,109 @@
+"""What ``fedrepro reproduce`` does, after its arguments have been checked."""
+
+import contextlib
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from fedrepro import settings
+from fedrepro.cli.exits import OUR_MISTAKE, USERS_MISTAKE, complain
+from fedrepro.errors import UserError
+from fedrepro.files import explained_disk_errors, prepare_folder, write_output
+from fedrepro.reproduction.progress import Display, cluster_summary
+from fedrepro.reproduction.run import Run, processes
+from fedrepro.reproduction.study.cluster import Cluster
+from fedrepro.reproduction.study.executor import TrialFailed
+
+
+def chosen_cluster(given: str | None, jobs: int | None) -> Cluster | None:
+    """The cluster that runs the trials, tried before anything is started; None for this machine."""
+    address = settings.cluster() if given is None else settings.scheduler_address(given)
+    if address is None:
+        return None
+    if jobs is not None:
+        raise UserError(
+            f"--jobs counts processes of this machine, but the trials would run on the cluster {address}: leave out "
+            f"--jobs, or --cluster and FEDREPRO_CLUSTER."
+        )
+    cluster = Cluster(address)
+    typer.echo(f"Cluster: {cluster.describe()}")
+    return cluster
+
+
+def prepared_folder(output: Path) -> Path:
+    """The output folder, made and tried before hours are spent on what should go there."""
+    with explained_disk_errors(output):
+        prepare_folder(output)
+    return output
+
+
+def reproduce(
+    papers: Mapping[str, dict], profile: str, output: Path, jobs: int, cluster: Cluster | None, forget: bool
+) -> int:
+    """Run papers and write the page; returns the exit code."""
+    typer.echo(f"Running the {profile} profile of {', '.join(papers)}")
+    with processes(profile), Display(Console(stderr=True)) as display:
+        run = Run(papers, profile, jobs, display, cluster)
+        with contextlib.closing(run.reproduce(output, forget)) as done:
+            codes = []
+            for key, problem in done:
+                if problem is not None:
+                    display.failed(key)
+                    codes.append(_tell(display, output / key, problem))
+        display.page()
+        code, lines = _write_page(output, list(papers), run)
+    for line in lines:
+        typer.echo(line)
+    if cluster and cluster.usage:
+        typer.echo(cluster_summary(cluster.usage))
+    return min((code for code in [*codes, code] if code), default=0)
+
+
+def refresh(papers: Mapping[str, dict], jobs: int) -> None:
+    """Run papers with the quick profile and keep the outputs in their own notebooks."""
+    with processes("quick"), Display(Console(stderr=True)) as display:
+        for _, problem in Run(papers, "quick", jobs, display).compute():
+            if problem is not None:
+                raise problem
+        from fedrepro.reproduction.notebooks import refresh
+
+        for key in papers:
+            display.drawing(key)
+            display.say(f"{key}: {refresh(key, jobs)}")
+            display.drawn(key)
+
+
+def _write_page(output: Path, selected: list[str], run: Run) -> tuple[int, list[str]]:
+    """Write the page; returns the exit code, and what came out in a line for each paper."""
+    from fedrepro.reproduction.report import build, summary_lines
+
+    try:
+        page = build(output, run.source)
+        return 0, [*summary_lines(output, selected), f"The page: {page.resolve().as_uri()}"]
+    except Exception as problem:
+        # Whatever is wrong with one paper's results, those of the others are there.
+        complain(f"The page could not be written ({type(problem).__name__}: {problem}); the results are in {output}.")
+        return USERS_MISTAKE if isinstance(problem, UserError) else OUR_MISTAKE, []
+
+
+def _tell(display: Display, folder: Path, problem: BaseException) -> int:
+    """Tell that a paper has failed, leave a note for the page, and return the exit code."""
+    from fedrepro.reproduction.notebooks import remove_results
+
+    code = OUR_MISTAKE
+    if isinstance(problem, UserError):
+        sentence, code = str(problem), USERS_MISTAKE
+        display.say(f"fedrepro: {folder.name}: {sentence}")
+    elif isinstance(problem, TrialFailed):
+        display.say(f"fedrepro: {folder.name}: {problem}")
+        sentence = str(problem).partition("\n")[0]
+    else:
+        sentence = f"It broke with {type(problem).__name__}; the notebook shows where."
+        display.say("".join(traceback.format_exception(problem)))
+    with contextlib.suppress(UserError):  # a full disk is what the paper has told already
+        remove_results(folder)
+        write_output(folder / "failure.txt", f"{sentence}\n".encode())
+    return code

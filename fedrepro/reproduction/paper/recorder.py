@@ -1,0 +1,397 @@
+"""`Paper`, the notebook's side of a paper: it records what is produced and refuses to close before all is there."""
+
+import io
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedrepro import settings
+from fedrepro.errors import DataUnavailable, UserError
+from fedrepro.files import write_output
+from fedrepro.reproduction import results
+from fedrepro.reproduction.paper.displays import (
+    ClaimDisplay,
+    NoteDisplay,
+    Summary,
+    TableDisplay,
+    rounded,
+    run_in_words,
+)
+from fedrepro.reproduction.paper.parameters import check_profile, pick, profile_of, studies_module
+from fedrepro.reproduction.paper.schema import Exhibit, declaration, suggestion
+from fedrepro.reproduction.verdicts import Verdict, if_testable
+
+if TYPE_CHECKING:
+    from fedrepro.reproduction.figures import Drawing
+    from fedrepro.reproduction.study import Runs
+
+_PIXELS_PER_INCH_ON_SCREEN = 100
+_NOT_TESTABLE = "not testable here"
+
+
+class Paper:
+    """What a notebook produces of one paper.
+
+    Data that are unavailable cost only what needs them: `runs` then returns runs that raise `DataUnavailable` when they
+    are used, and a figure, table, claim or choice in which that happens is recorded as not testable here.
+
+    The process keeps to one BLAS thread from here on: more of them would change last bits with the number of cores.
+
+    Parameters
+    ----------
+    key
+        The paper's key: the name of its folder below ``papers/``.
+    parameters
+        A mapping that holds ``profile`` and every declared parameter: a notebook passes its ``globals()``.
+
+    Attributes
+    ----------
+    parameters
+        The checked parameters, one attribute each.
+    profile
+        ``quick`` or ``full``, or ``changed: …`` with the parameters that differ.
+
+    Examples
+    --------
+    >>> paper = Paper("fedboost", parameters=globals())             # doctest: +SKIP
+    >>> runs = paper.runs("figure-3")                               # doctest: +SKIP
+    >>> with paper.figure("figure-3") as fig:                       # doctest: +SKIP
+    ...     ax = fig.subplots()
+    ...     fig.curve(ax, runs, "loss", label="uniform")
+    """
+
+    def __init__(self, key: str, parameters: Mapping[str, Any]):
+        from fedrepro.reproduction.study.executor import keep_to_one_thread
+
+        self._started = time.monotonic()
+        keep_to_one_thread()
+        self._declared = declaration(key)
+        self.key = key
+        self._namespace = parameters
+        self.parameters = pick(self._declared, parameters)
+        named = check_profile(parameters.get("profile"))
+        self.profile = profile_of(self._declared, self.parameters._asdict(), named)
+        self._used: dict[str, tuple[list[int], dict[str, str]]] = {}  # study -> its seeds, its data variants
+        self._figures: dict[str, results.Figure] = {}
+        self._tables: dict[str, results.Table] = {}
+        self._claims: dict[str, results.Claim] = {}
+        self._measured: dict[tuple[str, str], Any] = {}  # ("errata" | "choices", id) -> numbers
+
+    def __repr__(self) -> str:
+        made = ", ".join(
+            f"{len(got)} of {len(wanted)} {kind}"
+            for kind, wanted, got in (
+                ("figures", self._declared.figures, self._figures),
+                ("tables", self._declared.tables, self._tables),
+                ("claims", self._declared.claims, self._claims),
+            )
+        )
+        values = ", ".join(f"{name}={value}" for name, value in self.parameters._asdict().items())
+        return f"Paper {self.key!r} ({run_in_words(self.profile)}): {made} so far; {values or 'no parameters'}"
+
+    def published(self, name: str) -> dict:
+        """The values that the paper printed for a figure or a table."""
+        return dict(_entry(self._declared.exhibits, name, "figure or table", self.key).published)
+
+    def tolerance(self, claim: str) -> dict[str, float]:
+        """The tolerances of a claim."""
+        return dict(_entry(self._declared.claims, claim, "claim", self.key).tolerance)
+
+    def runs(self, study: str) -> "Runs":
+        """The runs of a study of the paper's ``studies.py``; those that are stored are not run again.
+
+        Their seeds and data are remembered for the provenance. Where the data are unavailable the runs are false, and
+        any use of them raises `DataUnavailable`.
+        """
+        from fedrepro.reproduction.progress import NotebookLine
+        from fedrepro.reproduction.study import NoRuns
+
+        self._check_parameters()
+        chosen = _entry(self._studies, study, "study", self.key)
+        try:
+            found = chosen.run(progress=NotebookLine())
+        except DataUnavailable as problem:
+            return NoRuns(problem)
+        variants = {name: _variant(identity) for name, identity in chosen.identities().items()}
+        self._used[study] = [int(seed) for seed in chosen.seeds], variants
+        return found
+
+    @property
+    def variants(self) -> dict[str, str]:
+        """Which variant of each data set the studies have used so far."""
+        return {name: variant for _, variants in self._used.values() for name, variant in variants.items()}
+
+    @contextmanager
+    def figure(
+        self, name: str, *, studies: Iterable[str] | None = None, seeds: Iterable[int] | None = None
+    ) -> "Iterator[Drawing]":
+        """Draw a figure in the body of ``with``; then save it as PNG and SVG, record its series, and show it.
+
+        Parameters
+        ----------
+        name
+            The figure's id in ``paper.toml``.
+        studies
+            What it is made from; by default the study of the same name. Their seeds and data are recorded with it.
+        seeds
+            The seeds, where it shows not all of those of the studies.
+        """
+        import matplotlib.pyplot as plt
+        from IPython.display import Image
+
+        from fedrepro.reproduction.figures import Drawing
+
+        self._check_parameters()
+        exhibit = _entry(self._declared.figures, name, "figure", self.key)
+        drawing = Drawing()
+        try:
+            yield drawing
+            if drawing.figure is None:
+                raise ValueError(f"nothing was drawn for figure {name}: begin with fig.panels() or fig.subplots()")
+            pictures = _rendered(drawing.figure, name)
+            files = [f"figures/{name}.{suffix}" for suffix in pictures]
+            for file, content in zip(files, pictures.values(), strict=True):
+                write_output(self._folder / file, content)
+            shown = results.plain(drawing.data, f"figure {name}", gaps=True)
+            origin = self._origin(name, exhibit, studies, seeds)
+            self._figures[name] = made = results.Figure(files=files, data=shown, **origin)
+            width = round(drawing.figure.get_figwidth() * _PIXELS_PER_INCH_ON_SCREEN)
+            _display(Image(pictures["png"], width=width), self._caption(exhibit, made))
+        except DataUnavailable as problem:
+            lacking = self._lacking(name, exhibit, problem)
+            self._figures[name] = results.Figure(data={}, **lacking)
+            _display(_note_of_lack(name, problem))
+        finally:
+            if drawing.figure is not None:
+                plt.close(drawing.figure)  # or the notebook would show it a second time
+
+    def table(
+        self,
+        name: str,
+        rows,
+        *,
+        digits: int = 4,
+        studies: Iterable[str] | None = None,
+        seeds: Iterable[int] | None = None,
+    ) -> TableDisplay | NoteDisplay:
+        """Save a table as CSV and record it.
+
+        Parameters
+        ----------
+        name
+            The table's id in ``paper.toml``.
+        rows
+            A list of rows (column to value), a pandas DataFrame, or a function that returns one of these. A named index
+            becomes columns, another one is dropped.
+        digits
+            Significant digits of the numbers on display; the file keeps them all.
+        studies, seeds
+            As for `figure`.
+        """
+        import pandas as pd
+
+        self._check_parameters()
+        exhibit = _entry(self._declared.tables, name, "table", self.key)
+        try:
+            frame = pd.DataFrame(rows() if callable(rows) else rows)
+        except DataUnavailable as problem:
+            self._tables[name] = results.Table(columns=[], rows=[], **self._lacking(name, exhibit, problem))
+            return _note_of_lack(name, problem)
+        flat = frame.reset_index(drop=all(level is None for level in frame.index.names))
+        file = f"tables/{name}.csv"
+        write_output(self._folder / file, flat.to_csv(index=False, lineterminator="\n").encode())
+        self._tables[name] = results.Table(
+            columns=[str(column) for column in flat.columns],
+            rows=results.plain([list(row) for row in flat.itertuples(index=False)], f"table {name}", gaps=True),
+            files=[file],
+            **self._origin(name, exhibit, studies, seeds),
+        )
+        return TableDisplay(f"{exhibit.title} ({exhibit.source})", flat, digits, exhibit.published)
+
+    def claim(self, name: str, verdict: Verdict | Callable[[], Verdict]) -> ClaimDisplay:
+        """Record the verdict on a claim (see `fedrepro.reproduction.verdicts`), or what a function says it is."""
+        self._check_parameters()
+        declared = _entry(self._declared.claims, name, "claim", self.key)
+        if callable(verdict):
+            verdict = if_testable(verdict)
+        if not isinstance(verdict, Verdict):
+            raise TypeError(f"claim {name} takes a Verdict, not {type(verdict).__name__}")
+        self._claims[name] = results.Claim(
+            **declared.model_dump(mode="json"),
+            verdict=verdict.verdict,
+            measured=results.plain(verdict.measured, f"claim {name}"),
+            why=verdict.why,
+            level=verdict.level,
+        )
+        return ClaimDisplay(name, declared.text, verdict, self.profile)
+
+    def erratum(self, name: str, measured: Mapping[str, Any] | Callable[[], Mapping[str, Any]]) -> NoteDisplay:
+        """Attach the numbers that prove (or refute) a mistake of the paper, or a function that returns them."""
+        erratum = _entry(self._declared.errata, name, "erratum", self.key)
+        try:
+            numbers = results.plain(measured() if callable(measured) else measured, f"erratum {name}")
+        except DataUnavailable as problem:
+            numbers = {_NOT_TESTABLE: str(problem)}
+        self._measured["errata", name] = numbers
+        lines = (("printed", erratum.printed), ("correct", erratum.correct), ("measured", rounded(numbers)))
+        return NoteDisplay(f"Erratum, {erratum.where}", lines)
+
+    def choice(self, name: str, measured: Mapping[str, Any] | Callable[[], Mapping[str, Any]]) -> NoteDisplay:
+        """Attach how sensitive the result is to an open choice, or a function that returns it."""
+        choice = _entry(self._declared.choices, name, "choice", self.key)
+        try:
+            numbers = results.plain(measured() if callable(measured) else measured, f"choice {name}")
+        except DataUnavailable as problem:
+            return _note_of_lack(choice.question, problem)
+        self._measured["choices", name] = numbers
+        return NoteDisplay(choice.question, (("chosen", choice.chosen), ("measured", rounded(numbers))))
+
+    def close(self) -> Summary:
+        """Write ``results.json``; fails while something that ``paper.toml`` lists was not produced."""
+        from fedrepro.reproduction.provenance import provenance
+
+        if missing := self._missing():
+            raise UserError(f"Paper {self.key} is not complete: the notebook did not produce {', '.join(missing)}.")
+        found = results.Results(
+            version=results.VERSION,
+            paper=self.key,
+            profile=self.profile,
+            parameters=results.plain(self.parameters._asdict(), "parameters"),
+            seeds=sorted({seed for used, _ in self._used.values() for seed in used}),
+            figures=self._figures,
+            tables=self._tables,
+            claims=self._claims,
+            errata=[results.Erratum(**entry) for entry in self._listed("errata")],
+            choices=[results.Choice(**entry) for entry in self._listed("choices")],
+            provenance=provenance(self.key, time.monotonic() - self._started, self._trials()),
+        )
+        write_output(self._folder / "results.json", found.to_json())
+        self._remove_leftovers()
+        verdicts = tuple((name, self._claims[name].verdict) for name in self._declared.claims)
+        chosen_for_us = None if settings.output_folder() else self._folder
+        return Summary(self._declared.paper.title, self.profile, verdicts, chosen_for_us)
+
+    def _check_parameters(self) -> None:
+        """Refuse to go on with parameters that a notebook has changed since it made this object."""
+        for name, value in self.parameters._asdict().items():
+            now = self._namespace.get(name)
+            if type(now) not in (bool, int, float, str) or now != value:
+                raise UserError(
+                    f"Parameter {name!r} has changed from {value!r} to {now!r} since the set-up cell was run: "
+                    "run the set-up cell again, and the cells after it."
+                )
+
+    @cached_property
+    def _folder(self) -> Path:
+        return settings.output_folder() or Path(tempfile.mkdtemp(prefix=f"fedrepro-{self.key}-"))
+
+    @cached_property
+    def _studies(self) -> dict:
+        return studies_module(self.key).studies(self.parameters)
+
+    def _trials(self) -> dict[str, float]:
+        """The seconds of every trial that was used, by its key: several studies may share one."""
+        return {key: seconds for study in self._used for key, seconds in self._studies[study].seconds().items()}
+
+    def _origin(self, name: str, exhibit: Exhibit, studies: Iterable[str] | None, seeds: Iterable[int] | None) -> dict:
+        """What a figure or table has besides its content: the paper's words, and what it was made from."""
+        chosen = [name] if studies is None else list(studies)
+        for study in chosen if studies is not None else ():
+            _entry(self._studies, study, "study", self.key)
+        used = [self._used[study] for study in chosen if study in self._used]
+        of_studies = {seed for found, _ in used for seed in found}
+        return {
+            "title": exhibit.title,
+            "source": exhibit.source,
+            "says": exhibit.says,
+            "published": results.plain(exhibit.published, f"published values of {name}"),
+            "seeds": sorted(of_studies if seeds is None else {int(seed) for seed in seeds}),
+            "data_sets": {data_set: variant for _, variants in used for data_set, variant in variants.items()},
+        }
+
+    def _lacking(self, name: str, exhibit: Exhibit, problem: DataUnavailable) -> dict:
+        """The same for what cannot be shown."""
+        return {"files": [], "not_testable": str(problem)} | self._origin(name, exhibit, (), ())
+
+    def _caption(self, exhibit: Exhibit, recorded: results.Figure) -> NoteDisplay:
+        lines = [("the paper", exhibit.says)]
+        if exhibit.published:
+            lines.append(("published", rounded(exhibit.published)))
+        if recorded.seeds:
+            lines.append(("seeds", str(len(recorded.seeds))))
+        if recorded.data_sets:
+            lines.append(("data", rounded(recorded.data_sets)))
+        return NoteDisplay(f"{exhibit.title} ({exhibit.source})", tuple(lines))
+
+    def _missing(self) -> list[str]:
+        produced = {
+            "figure": (self._declared.figures, self._figures),
+            "table": (self._declared.tables, self._tables),
+            "claim": (self._declared.claims, self._claims),
+            "erratum": (self._declared.errata, {name for kind, name in self._measured if kind == "errata"}),
+        }
+        return [f"{kind} {name}" for kind, (wanted, got) in produced.items() for name in wanted if name not in got]
+
+    def _listed(self, kind: str) -> list[dict]:
+        entries = getattr(self._declared, kind).items()
+        return [
+            {"id": name, "measured": self._measured.get((kind, name)), **entry.model_dump(mode="json")}
+            for name, entry in entries
+        ]
+
+    def _remove_leftovers(self) -> None:
+        # An earlier run into the same folder may have produced what the paper no longer lists.
+        kept = {file for made in (*self._figures.values(), *self._tables.values()) for file in made.files}
+        for path in [*self._folder.glob("figures/*"), *self._folder.glob("tables/*")]:
+            if path.suffix in (".png", ".svg", ".csv") and path.relative_to(self._folder).as_posix() not in kept:
+                path.unlink()
+
+
+def _entry(entries: Mapping, name: str, kind: str, key: str):
+    if name not in entries:
+        hint = suggestion(name, list(entries))
+        raise UserError(f"Paper {key} has no {kind} {name!r}{hint}: choose from {', '.join(entries) or 'none'}.")
+    return entries[name]
+
+
+def _variant(identity: str) -> str:
+    """The variant in a study's ``variant:digest``; a variant may hold colons itself."""
+    return identity.rpartition(":")[0] or identity
+
+
+def _rendered(fig, name: str) -> dict[str, bytes]:
+    """A figure as PNG and SVG, the same bytes on every run."""
+    import matplotlib
+
+    from fedrepro.reproduction.figures import SAVE
+
+    # The salt makes the ids inside an SVG repeatable; without metadata no date and no version is written.
+    repeatable = {"svg.hashsalt": name, "figure.autolayout": False, "figure.constrained_layout.use": False}
+    pictures = {}
+    with matplotlib.rc_context(repeatable):  # pyright: ignore[reportArgumentType] any name is a key of the stub's own type
+        fig.set_dpi(SAVE["dpi"])
+        fig.draw_without_rendering()
+        fig.set_layout_engine(None)  # both pictures keep what was worked out: to do that again takes as long as drawing
+        frame = fig.get_tightbbox().padded(matplotlib.rcParams["savefig.pad_inches"])
+        for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
+            buffer = io.BytesIO()
+            fig.savefig(buffer, format=suffix, metadata=metadata, **{**SAVE, "bbox_inches": frame})
+            pictures[suffix] = buffer.getvalue()
+    return pictures
+
+
+def _display(*parts) -> None:
+    """Show something where a notebook runs."""
+    from IPython import get_ipython
+    from IPython.display import display
+
+    if get_ipython() is not None:
+        display(*parts)
+
+
+def _note_of_lack(heading: str, problem: DataUnavailable) -> NoteDisplay:
+    return NoteDisplay(heading, ((_NOT_TESTABLE, str(problem)),))

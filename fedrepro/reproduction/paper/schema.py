@@ -1,0 +1,237 @@
+"""``paper.toml``: its schema, where it is found, and errors that name the place of a mistake."""
+
+import difflib
+import keyword
+import math
+import tomllib
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from fedrepro.errors import UserError
+from fedrepro.extras import optional
+from fedrepro.reproduction.results import first_mistake
+
+with optional():
+    from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError, field_validator, model_validator
+
+Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
+Prose = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+Scalar = bool | int | float | str
+
+Profile = Literal["quick", "full"]
+PROFILES: tuple[Profile, ...] = get_args(Profile)
+_PYTHON_TYPE = {"int": int, "str": str, "bool": bool}
+_TYPE_IN_WORDS = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false"}
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class About(_Strict):
+    """Which paper this is."""
+
+    key: Name
+    title: Prose
+    authors: list[Prose]
+    venue: Prose
+    year: int
+    url: Prose | None = None
+
+
+class Parameter(_Strict):
+    """One parameter of the notebook: its type and the values that it may take."""
+
+    type: Literal["int", "float", "str", "bool"]
+    help: Prose
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: list[Scalar] | None = None
+
+    @model_validator(mode="after")
+    def _limits_fit_the_type(self):
+        if self.type not in ("int", "float") and (self.minimum is not None or self.maximum is not None):
+            raise ValueError(f"minimum and maximum make no sense for type {self.type!r}")
+        if self.choices is not None:
+            if self.type == "bool" or not self.choices:
+                raise ValueError("choices is a list of at least one value, and not for type 'bool'")
+            for choice in self.choices:
+                if self._typed(choice) is None:
+                    raise ValueError(f"choices: {choice!r} is not {_TYPE_IN_WORDS[self.type]}")
+        return self
+
+    def _typed(self, value: Any) -> Scalar | None:
+        """The value as this parameter's type, or None."""
+        if self.type == "float":
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            return float(value) if is_number and math.isfinite(value) else None
+        # `type(...) is` and not isinstance: True is an int to Python and a mistake to us.
+        return value if type(value) is _PYTHON_TYPE[self.type] else None
+
+    def accept(self, name: str, given: Any) -> Scalar:
+        """The value as this parameter's type, or a `UserError` that says what would be accepted."""
+        value = self._typed(given)
+        if value is None:
+            raise UserError(f"Parameter {name!r} must be {_TYPE_IN_WORDS[self.type]}, and {given!r} is not.")
+        if self.choices is not None and value not in self.choices:
+            raise UserError(f"Parameter {name!r} must be one of {_listed(self.choices)}, and {value!r} is not.")
+        if not isinstance(value, str):  # which has no limits
+            if self.minimum is not None and value < self.minimum:
+                raise UserError(f"Parameter {name!r} must be at least {self.minimum:g}, and {value!r} is less.")
+            if self.maximum is not None and value > self.maximum:
+                raise UserError(f"Parameter {name!r} must be at most {self.maximum:g}, and {value!r} is more.")
+        return value
+
+    def parse(self, name: str, text: str) -> Scalar:
+        """The value that a text from the command line stands for."""
+        value: Any = text
+        try:
+            if self.type == "int":
+                value = int(text)
+            elif self.type == "float":
+                value = float(text)
+            elif self.type == "bool":
+                value = {"true": True, "false": False}.get(text.lower(), text)
+        except ValueError:
+            pass  # the text itself is then refused below, in the words that every wrong type gets
+        return self.accept(name, value)
+
+
+class Exhibit(_Strict):
+    """A figure or a table: what the paper says about it, and the values that it printed."""
+
+    title: Prose
+    source: Prose
+    says: Prose
+    published: dict[str, Any] = {}
+
+
+class Claim(_Strict):
+    """A sentence that can be right or wrong, and by how much it may miss."""
+
+    text: Prose
+    source: Prose
+    kind: Literal["comparison", "equality", "bound", "identity"]
+    varies: Prose
+    tolerance: dict[str, float] = {}
+    figures: list[Id] = []
+
+
+class Erratum(_Strict):
+    """A mistake of the paper: as printed, as it should be, and why."""
+
+    where: Prose
+    printed: Prose
+    correct: Prose
+    why: Prose
+
+
+class Choice(_Strict):
+    """Something that the paper leaves open, and what we chose."""
+
+    question: Prose
+    chosen: Prose
+    why: Prose
+
+
+class DataUse(_Strict):
+    """What a data set is used for."""
+
+    note: Prose
+
+
+class Declaration(_Strict):
+    """Everything that ``paper.toml`` says."""
+
+    paper: About
+    data: dict[Name, DataUse] = {}
+    parameters: dict[Name, Parameter] = {}
+    profiles: dict[Profile, dict[str, Scalar]]
+    figures: dict[Id, Exhibit] = {}
+    tables: dict[Id, Exhibit] = {}
+    claims: dict[Id, Claim] = {}
+    errata: dict[Id, Erratum] = {}
+    choices: dict[Id, Choice] = {}
+
+    @field_validator("parameters")
+    @classmethod
+    def _names_are_free(cls, parameters):
+        for name in parameters:
+            if name == "profile" or keyword.iskeyword(name):
+                raise ValueError(f"{name!r} cannot be the name of a parameter")
+        return parameters
+
+    @model_validator(mode="after")
+    def _parts_fit_together(self):
+        for profile in PROFILES:
+            self._check_profile(profile)
+        if both := sorted(set(self.figures) & set(self.tables)):
+            raise ValueError(f"{both[0]!r} is both a figure and a table")
+        for name, claim in self.claims.items():
+            if unknown := [used for used in claim.figures if used not in self.exhibits]:
+                raise ValueError(f"claims.{name}.figures: {unknown[0]!r} is neither a figure nor a table")
+        return self
+
+    def _check_profile(self, profile: Profile) -> None:
+        values = self.profiles.get(profile)
+        if values is None:
+            raise ValueError(f"profiles.{profile} is missing")
+        if wrong := sorted(set(values) ^ set(self.parameters)):
+            problem = "is not a parameter" if wrong[0] in values else "has no value"
+            raise ValueError(f"profiles.{profile}.{wrong[0]} {problem}")
+        for name, value in values.items():
+            try:
+                self.parameters[name].accept(name, value)
+            except UserError as problem:
+                raise ValueError(f"profiles.{profile}: {problem}") from None
+
+    @cached_property
+    def exhibits(self) -> dict[str, Exhibit]:
+        """Figures and tables together."""
+        return {**self.figures, **self.tables}
+
+
+def papers_folders() -> list[Path]:
+    """The folders below which papers lie: the path of the package ``fedrepro.papers``."""
+    import fedrepro.papers
+
+    return [Path(entry) for entry in fedrepro.papers.__path__]
+
+
+def keys() -> list[str]:
+    """The keys of all papers, sorted."""
+    return sorted({path.parent.name for entry in papers_folders() for path in entry.glob("*/paper.toml")})
+
+
+def folder(key: str) -> Path:
+    """The folder of one paper, or a `UserError` that names the papers there are."""
+    for entry in papers_folders():
+        if key and (entry / key / "paper.toml").is_file() and Path(key).name == key:
+            return entry / key
+    raise UserError(f"There is no paper {key!r}{suggestion(key, keys())}: choose from {', '.join(keys())}.")
+
+
+def declaration(key: str) -> Declaration:
+    """Read and check ``papers/<key>/paper.toml``."""
+    path = folder(key) / "paper.toml"
+    try:
+        declared = Declaration.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except tomllib.TOMLDecodeError as problem:
+        raise UserError(f"papers/{key}/paper.toml is not TOML: {problem}.") from None
+    except ValidationError as problem:
+        raise UserError(f"papers/{key}/paper.toml is wrong: {first_mistake(problem)}.") from None
+    if declared.paper.key != key:
+        raise UserError(f"papers/{key}/paper.toml is wrong: paper.key is {declared.paper.key!r}.")
+    return declared
+
+
+def suggestion(given: str, valid: list[str]) -> str:
+    """The words ``(did you mean …?)`` where something valid is close to what was given."""
+    close = difflib.get_close_matches(given, valid, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _listed(values) -> str:
+    return ", ".join(repr(value) for value in values)

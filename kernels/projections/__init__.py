@@ -1,0 +1,1 @@
+"""Projections onto simplices, balls and hulls, Euclidean and in Kullback-Leibler divergence."""

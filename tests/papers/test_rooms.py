@@ -1,0 +1,41 @@
+"""Every paper's folder has the same rooms, and imports go one way between them."""
+
+import ast
+
+import pytest
+
+from fedrepro.reproduction.paper import folder, keys
+from fedrepro.reproduction.paper.parameters import code_cells, parameters_cell
+
+PAPERS = "fedrepro.papers"
+
+
+def imported(source: str) -> set[str]:
+    """The modules that a source imports, and the names that it takes from packages."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        if isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("key", keys())
+def test_the_rooms_of_a_paper(key):
+    home = folder(key)
+    for name in ("paper.toml", "studies.py", "claims.py", "checks.py", f"{key}.ipynb", "reference", "README.md"):
+        assert (home / name).exists(), name
+    assert (home / "trials.py").is_file() != (home / "trials").is_dir()
+    for path in home.rglob("*.py"):
+        used = {name for name in imported(path.read_text(encoding="utf-8")) if name.startswith(PAPERS)}
+        assert all(name.startswith(f"{PAPERS}.{key}.") for name in used), f"{path} imports another paper"
+        if "trials" in path.relative_to(home).parts[0]:
+            assert all(name.startswith(f"{PAPERS}.{key}.trials") for name in used), f"{path} imports more than trials"
+
+
+@pytest.mark.parametrize("key", keys())
+def test_a_notebook_begins_with_its_parameters_and_settles_the_process(key):
+    cells = [cell.source for cell in code_cells(key)]
+    assert cells[0] == parameters_cell(key)
+    assert cells[1].startswith("import fedrepro; fedrepro.prepare()\n")

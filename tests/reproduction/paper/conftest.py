@@ -1,0 +1,208 @@
+"""A tiny paper in a temporary folder: one figure, one table, two claims, one study that takes milliseconds."""
+
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+import fedrepro.papers
+from fedrepro.reproduction.study.workers import end_workers
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # for loopback.py
+
+PAPER_TOML = """
+[paper]
+key = "tiny"
+title = "A Tiny Paper <on> Halving"
+authors = ["Ada Example", "Ben Example"]
+venue = "Nowhere"
+year = 2020
+
+[parameters.seeds]
+type = "int"
+help = "How many times the experiment is repeated."
+minimum = 5
+maximum = 50
+[parameters.rate]
+type = "float"
+help = "By how much the loss falls in a round."
+minimum = 0
+[parameters.method]
+type = "str"
+help = "Which of the two methods is run."
+choices = ["slow", "fast"]
+[parameters.noisy]
+type = "bool"
+help = "Whether seeds differ."
+
+[profiles.quick]
+seeds = 5
+rate = 0.5
+method = "fast"
+noisy = true
+[profiles.full]
+seeds = 20
+rate = 0.5
+method = "fast"
+noisy = true
+
+[figures.figure-1]
+title = "Loss against rounds"
+source = "Figure 1, Section 5"
+says = "The loss falls."
+[figures.figure-1.published]
+final = 0.125
+rounds = [0, 3]
+
+[tables.table-1]
+title = "Final losses"
+source = "Table 1"
+says = "The fast method ends lower."
+
+[claims.loss-falls]
+text = "The last loss is lower than the first."
+source = "Section 5"
+kind = "comparison"
+varies = "the starting loss"
+figures = ["figure-1"]
+[claims.ends-at-an-eighth]
+text = "The loss ends at 1/8 of where it began."
+source = "Section 5"
+kind = "identity"
+varies = "the starting loss"
+tolerance = { ratio = 1e-9 }
+figures = ["figure-1", "table-1"]
+
+[errata.halving]
+where = "Section 2"
+printed = "x / 3"
+correct = "x / 2"
+why = "Halving divides by two."
+
+[choices.rounds]
+question = "How many rounds?"
+chosen = "three"
+why = "The figure shows three."
+"""
+
+TRIALS = """
+import numpy as np
+
+from fedrepro.trace import Trace
+
+
+def halving(*, seed, rate, noisy):
+    start = 1.0 + (0.01 * seed if noisy else 0.0)
+    rounds = np.arange(4)
+    return Trace({"round": rounds, "sent": rounds, "received": rounds, "loss": start * rate**rounds}, {})
+"""
+
+STUDIES = """
+from fedrepro.papers.tiny.trials import halving
+from fedrepro.reproduction.study import Study
+
+DATA = ()
+
+
+def studies(parameters):
+    settings = [{"rate": parameters.rate, "noisy": parameters.noisy}]
+    return {"figure-1": Study(name="figure-1", trial=halving, settings=settings, seeds=range(parameters.seeds))}
+"""
+
+PARAMETERS_CELL = """
+profile = "quick"
+seeds = 5  # the claim needs five
+rate = 0.5
+method = "fast"
+noisy = True
+""".strip()
+
+REACH_THE_TINY_PAPER = """
+import fedrepro.papers
+
+fedrepro.papers.__path__.append({folder!r})
+"""
+
+CELLS = [
+    """
+import fedrepro; fedrepro.prepare()
+
+from fedrepro import Paper
+from fedrepro.reproduction import figures, verdicts
+
+paper = Paper("tiny", parameters=globals())
+figures.style()
+runs = paper.runs("figure-1")
+losses = runs.column("loss")
+""",
+    """
+with paper.figure("figure-1") as fig:
+    fig.curve(fig.subplots(), runs, "loss", label="fast")
+""",
+    'paper.table("table-1", [{"method": "fast", "loss": losses[:, -1].mean()}], studies=["figure-1"])',
+    'paper.claim("loss-falls", verdicts.judge_less(losses[:, -1], losses[:, 0], label="last", other="first"))',
+    """
+ratio = losses[:, -1] / losses[:, 0]
+paper.claim("ends-at-an-eighth", verdicts.judge_identity(ratio, 1 / 8, paper.tolerance("ends-at-an-eighth")["ratio"]))
+""",
+    'paper.erratum("halving", {"printed": 1 / 3, "correct": 0.5})',
+    'paper.choice("rounds", {"four rounds": 1 / 16})',
+    "paper.close()",
+]
+
+
+def notebook_of(cells: list[str], reach: Path) -> nbformat.NotebookNode:
+    notebook = nbformat.v4.new_notebook()
+    parameters = nbformat.v4.new_code_cell(PARAMETERS_CELL, metadata={"tags": ["parameters"]}, id="parameters")
+    sources = [REACH_THE_TINY_PAPER.format(folder=str(reach)), *cells]
+    code = [nbformat.v4.new_code_cell(source.strip(), id=f"c{number}") for number, source in enumerate(sources)]
+    notebook.cells = [nbformat.v4.new_markdown_cell("# A tiny paper", id="head"), parameters, *code]
+    return notebook
+
+
+class TinyPaper:
+    """The folder of the tiny paper, and ways to change it."""
+
+    def __init__(self, papers: Path):
+        self.papers = papers
+        self.folder = papers / "tiny"
+        self.folder.mkdir(parents=True)
+        (self.folder / "__init__.py").touch()
+        (self.folder / "trials.py").write_text(TRIALS)
+        (self.folder / "studies.py").write_text(STUDIES)
+        (self.folder / "paper.toml").write_text(PAPER_TOML)
+        self.set_cells(CELLS)
+
+    def set_cells(self, cells: list[str]) -> None:
+        nbformat.write(notebook_of(cells, self.papers), self.folder / "tiny.ipynb")
+
+    def edit(self, file: str, old: str, new: str) -> None:
+        path = self.folder / file
+        text = path.read_text()
+        assert text.count(old) >= 1, f"{old!r} does not occur in {file}"
+        path.write_text(text.replace(old, new, 1))
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """The tiny paper is the only one there is; stores and outputs are of this test alone."""
+    made = TinyPaper(tmp_path / "papers")
+    monkeypatch.setattr(fedrepro.papers, "__path__", [str(made.papers)])
+    monkeypatch.setenv("FEDREPRO_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("FEDREPRO_OUTPUT", str(tmp_path / "output"))
+    monkeypatch.setenv("FEDREPRO_JOBS", "1")
+    # Workers and kernels are processes of their own, which find the paper there.
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(REACH_THE_TINY_PAPER.format(folder=str(made.papers)))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    yield made
+    end_workers()
+    for name in [name for name in sys.modules if name.startswith("fedrepro.papers.tiny")]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def quick_values():
+    """What the notebook's globals hold."""
+    return {"profile": "quick", "seeds": 5, "rate": 0.5, "method": "fast", "noisy": True, "something_else": object()}

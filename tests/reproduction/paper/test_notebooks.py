@@ -1,0 +1,180 @@
+import json
+import re
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import nbformat
+import pytest
+from papermill.exceptions import PapermillExecutionError
+
+from fedrepro import Paper, UserError
+from fedrepro.reproduction import notebooks
+from fedrepro.reproduction.paper import declaration, resolve
+
+from_elsewhere = re.compile(r"""(?:src|href)\s*=\s*["']\s*(?:https?:)?//""")
+
+
+@pytest.fixture
+def quick(tiny):
+    return resolve(declaration("tiny"), "quick", {})
+
+
+def test_a_notebook_runs_end_to_end(tiny, quick, tmp_path):
+    folder = notebooks.execute("tiny", "quick", quick | {"seeds": 6}, tmp_path / "out", 1)
+    written = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert written == {
+        "tiny.ipynb", "tiny.html", "results.json", "figures/figure-1.png", "figures/figure-1.svg", "tables/table-1.csv",
+    }  # fmt: skip
+    results = json.loads((folder / "results.json").read_text())
+    assert results["parameters"]["seeds"] == 6
+    assert {claim["verdict"] for claim in results["claims"].values()} == {"reproduced"}
+    assert not from_elsewhere.search((folder / "tiny.html").read_text())
+    assert "data:image/png" in (folder / "tiny.html").read_text()
+
+
+def test_the_kernel_is_this_interpreter_whatever_is_registered(tiny, quick, tmp_path, monkeypatch):
+    registered = tmp_path / "jupyter" / "kernels" / "python3"
+    registered.mkdir(parents=True)
+    spec = {"argv": ["/bin/false"], "display_name": "someone else's", "language": "python"}
+    (registered / "kernel.json").write_text(json.dumps(spec))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
+    tiny.set_cells(["import sys\nprint(sys.executable)"])
+    notebooks.execute("tiny", "quick", quick, tmp_path / "out", 1)
+    run = nbformat.read(tmp_path / "out" / "tiny" / "tiny.ipynb", as_version=4)
+    assert run.cells[-1].outputs[0].text.strip() == sys.executable
+
+
+def test_what_lies_in_the_folder_is_not_taken_for_a_library(tiny, quick, tmp_path):
+    folder = tmp_path / "out" / "tiny"
+    folder.mkdir(parents=True)
+    (folder / "ipykernel.py").write_text("raise SystemExit(1)")
+    tiny.set_cells(["print('here')"])
+    notebooks.execute("tiny", "quick", quick, tmp_path / "out", 1)
+    assert nbformat.read(folder / "tiny.ipynb", as_version=4).cells[-1].outputs[0].text.strip() == "here"
+
+
+def test_notebooks_that_run_at_the_same_time_keep_out_of_each_others_way(tiny, quick, tmp_path, monkeypatch):
+    meet = tmp_path / "meet"
+    meet.mkdir()
+    both_run = f"""
+import os, pathlib, time
+here = pathlib.Path({str(meet)!r})
+(here / os.environ["FEDREPRO_JOBS"]).touch()
+while len(list(here.iterdir())) < 2:
+    time.sleep(0.05)
+print(os.environ["FEDREPRO_JOBS"], os.environ["FEDREPRO_OUTPUT"], os.getcwd())
+"""
+    tiny.set_cells([both_run])
+    folders = {jobs: tmp_path / f"${{out}}-{jobs}" for jobs in (1, 2)}
+    with ThreadPoolExecutor(2) as pool:
+        runs = [
+            pool.submit(notebooks.execute, "tiny", "quick", quick, folder, jobs) for jobs, folder in folders.items()
+        ]
+        for run in runs:
+            run.result(timeout=60)
+    for jobs, folder in folders.items():
+        told = nbformat.read(folder / "tiny" / "tiny.ipynb", as_version=4).cells[-1].outputs[0].text.strip()
+        assert told == f"{jobs} {folder / 'tiny'} {folder / 'tiny'}"
+    assert not notebooks.ThisInterpreter.running
+
+
+def test_running_notebooks_can_be_stopped(tiny, quick, tmp_path):
+    started = tmp_path / "started"
+    tiny.set_cells([f"import pathlib, time\npathlib.Path({str(started)!r}).touch()\ntime.sleep(600)"])
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(notebooks.execute, "tiny", "quick", quick, tmp_path / "out", 1)
+        while not started.exists():
+            time.sleep(0.05)
+        with (
+            notebooks.stopped(),
+            pytest.raises(UserError, match=r"^The process of the notebook tiny.ipynb was killed"),
+        ):
+            run.result(timeout=60)
+        with notebooks.stopped(), pytest.raises(UserError, match="was killed"):  # nor does one that starts go on
+            notebooks.execute("tiny", "quick", quick, tmp_path / "out", 1)
+    assert not notebooks.ThisInterpreter.running
+
+
+def test_a_kernel_that_dies_is_one_sentence(tiny, quick, tmp_path, capfd):
+    tiny.set_cells(["import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"])
+    with pytest.raises(UserError, match=r"^The process of the notebook tiny.ipynb was killed \(out of memory\?\)"):
+        notebooks.execute("tiny", "quick", quick, tmp_path / "out", 1)
+
+
+def test_a_notebook_alone_shows_how_far_it_is_and_leaves_nothing_behind(tiny, quick, tmp_path):
+    tiny.edit("trials.py", "    rounds = np.arange(4)\n", "    rounds = np.arange(4)\n    time.sleep(0.3)\n")
+    tiny.edit("trials.py", "import numpy as np\n", "import time\n\nimport numpy as np\n")
+    shown = """
+from IPython import get_ipython
+publish, said = get_ipython().display_pub.publish, []
+get_ipython().display_pub.publish = lambda data, *_, **more: said.append(data["text/plain"]) or publish(data, **more)
+from fedrepro import Paper
+paper = Paper("tiny", parameters=globals())
+paper.runs("figure-1")
+print(said[0], said[2], repr(said[-1]), sep="; ")
+said.clear()
+paper.runs("figure-1")
+print(said)
+"""
+    tiny.set_cells([shown])
+    notebooks.execute("tiny", "quick", quick, tmp_path / "out", 1)
+    outputs = nbformat.read(tmp_path / "out" / "tiny" / "tiny.ipynb", as_version=4).cells[-1].outputs
+    first, second = outputs[1].text.splitlines()
+    assert re.fullmatch(r"figure-1: 0 of 5 trials; figure-1: \d of 5 trials, about \d+ s; ''", first)
+    assert second == "[]"
+    assert outputs[0].data == {"text/plain": ""}
+
+
+@pytest.mark.parametrize("kind", ["UserError", "DataUnavailable"])
+def test_a_users_mistake_in_a_notebook_is_its_sentence(tiny, quick, tmp_path, kind):
+    tiny.set_cells([f"import fedrepro\nraise fedrepro.{kind}('The cup is empty: fill it.')"])
+    old = tmp_path / "out" / "tiny" / "results.json"
+    old.parent.mkdir(parents=True)
+    old.write_text("{}")
+    with pytest.raises(UserError, match=r"^The cup is empty: fill it\.$"):
+        notebooks.execute("tiny", "quick", quick, tmp_path / "out", 1)
+    assert not old.exists(), "the results of an earlier run pass for those of a failed one"
+    (error,) = nbformat.read(old.parent / "tiny.ipynb", as_version=4).cells[-1].outputs
+    assert error.traceback == [f"{kind}: The cup is empty: fill it."]
+
+
+def test_another_error_in_a_notebook_stays_one(tiny, quick, tmp_path):
+    tiny.set_cells(["1 / 0"])
+    with pytest.raises(PapermillExecutionError, match="ZeroDivisionError"):
+        notebooks.execute("tiny", "quick", quick, tmp_path / "out", 1)
+
+
+def test_refreshing_keeps_outputs_and_nothing_of_the_machine(tiny, quick, tmp_path):
+    Paper("tiny", quick | {"profile": "quick"}).runs("figure-1")  # as the command does: the notebook only reads
+    notebooks.refresh("tiny", 1)
+    first = (tiny.folder / "tiny.ipynb").read_bytes()
+    notebook = nbformat.reads(first.decode(), as_version=4)
+    assert notebook.metadata["fedrepro"] == {"data": {}}
+    assert "papermill" not in json.dumps([notebook.metadata, *(cell.metadata for cell in notebook.cells)])
+    assert "2 reproduced" in notebook.cells[-1].outputs[0].data["text/plain"]
+    outputs = json.dumps([cell.get("outputs", []) for cell in notebook.cells])
+    assert str(tmp_path) not in outputs
+    assert "0x" not in re.sub(r'"image/png": "[^"]*"', "", outputs)
+    assert [cell.metadata.get("tags") for cell in notebook.cells].count(["parameters"]) == 1
+    notebooks.refresh("tiny", 1)
+    assert (tiny.folder / "tiny.ipynb").read_bytes() == first
+
+
+def test_a_reference_is_a_full_run(tiny, quick, tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="holds no results"):
+        notebooks.reference("tiny", tmp_path / "out")
+    notebooks.execute("tiny", "quick", quick, tmp_path / "out", 1)
+    with pytest.raises(UserError, match="not a run of the full profile"):
+        notebooks.reference("tiny", tmp_path / "out")
+    results = tmp_path / "out" / "tiny" / "results.json"
+    content = json.loads(results.read_text())
+    results.write_text(json.dumps(content | {"profile": "full"}))
+    with pytest.raises(UserError, match="not a run of the full profile"):
+        notebooks.reference("tiny", tmp_path / "out")
+    full = resolve(declaration("tiny"), "full", {})
+    results.write_text(json.dumps(content | {"profile": "full", "parameters": full}))
+    kept = notebooks.reference("tiny", tmp_path / "out")
+    assert {path.relative_to(kept).as_posix() for path in kept.rglob("*") if path.is_file()} == {
+        "results.json", "figures/figure-1.png", "tables/table-1.csv",
+    }  # fmt: skip
