@@ -9,21 +9,23 @@ Three problems over the weights ω_j > 0 of a row with the losses L_j:
 
 In the last one √ω is concave. Where all losses are below 2 that does not matter; for larger ones at most the smallest
 loss may have a weight beyond the bend of its term (another one could be exchanged with it at a gain). So its √ω is the
-unknown: it settles ν, ν settles the other weights, and the sum of all rises with it.
+unknown: it settles ν, and ν settles the other weights. Their sum passes one on its way up at each local minimum, mostly
+the only one; with several losses close to the smallest there can be two (4, 4, 4, 4, 5), and the better one counts.
 """
 
 import math
 
 import numpy as np
 
-from fedrepro.kernels._checks import check_not_negative
+from fedrepro.kernels._checks import Matrix, Number, check_not_negative, public
 from fedrepro.kernels._jit import kernel
 
 _MOST_STEPS = 200
+_SCANNED = 128  # intervals in which a sum of weights is looked for that passes one
 
 
-@kernel
-def inverse_weights(losses, floor):
+@public
+def inverse_weights(losses: Matrix, floor: Number):
     """``1 / max(loss, floor)``: a loss of zero would have an infinite weight.
 
     Parameters
@@ -45,8 +47,8 @@ def inverse_weights(losses, floor):
     return weights
 
 
-@kernel
-def inverse_sum_weights(losses):
+@public
+def inverse_sum_weights(losses: Matrix):
     """``1 / (loss + ν)`` with the ν of each row at which the row sums to one.
 
     Parameters
@@ -98,7 +100,15 @@ def _weigh_row(losses, least, root, lower, weights):
 
 
 @kernel
-def root_sum_weights(losses, lower):
+def _root_objective(losses, weights):
+    value = 0.0
+    for j in range(losses.size):
+        value += losses[j] * math.sqrt(weights[j]) - 0.5 * math.log(weights[j])
+    return value
+
+
+@public
+def root_sum_weights(losses: Matrix, lower: Number):
     """The weights of the authors' code, by bisection of the largest one's root.
 
     Parameters
@@ -115,16 +125,29 @@ def root_sum_weights(losses, lower):
     if not 1e-300 <= lower <= 1.0 / columns:
         raise ValueError("lower must be positive, and at most one over the number of weights in a row.")
     weights = np.empty((rows, columns))
+    found = np.empty(columns)
     for i in range(rows):
         least = int(np.argmin(losses[i]))
-        low, high = math.sqrt(1.0 / columns), 1.0  # the largest of the weights, which sum to one, lies between
-        for _ in range(_MOST_STEPS):
-            middle = 0.5 * (low + high)
-            if middle <= low or middle >= high:
-                break
-            if _weigh_row(losses[i], least, middle, lower, weights[i]) > 1.0:
-                high = middle
-            else:
-                low = middle
-        _weigh_row(losses[i], least, 0.5 * (low + high), lower, weights[i])
+        smallest = math.sqrt(1.0 / columns)  # the largest of the weights, which sum to one, is at least their mean
+        best = math.inf
+        left, left_above = smallest, False
+        for k in range(1, _SCANNED + 1):
+            right = smallest + (1.0 - smallest) * k / _SCANNED if k < _SCANNED else 1.0
+            right_above = k == _SCANNED or _weigh_row(losses[i], least, right, lower, found) > 1.0
+            if right_above and not left_above:
+                low, high = left, right
+                for _ in range(_MOST_STEPS):
+                    middle = 0.5 * (low + high)
+                    if middle <= low or middle >= high:
+                        break
+                    if _weigh_row(losses[i], least, middle, lower, found) > 1.0:
+                        high = middle
+                    else:
+                        low = middle
+                _weigh_row(losses[i], least, 0.5 * (low + high), lower, found)
+                value = _root_objective(losses[i], found)
+                if value < best:
+                    best = value
+                    weights[i] = found
+            left, left_above = right, right_above
     return weights

@@ -59,6 +59,56 @@ def kl_project_lower_bounded_simplex(v, lower, total=1.0):
     return np.maximum(lower, np.exp(log_scale) * v)
 
 
+def kl_project_box(v, lower, upper, total=1.0):
+    log_scale = _bisect(lambda s: total - np.clip(np.exp(s) * v, lower, upper).sum(), -700.0, 700.0)
+    return np.clip(np.exp(log_scale) * v, lower, upper)
+
+
+def kl_project_capped_simplex_exactly(v, cap, total=1):
+    """In rational arithmetic, trying every number of binding caps; rounded once at the end."""
+    exact, caps, total = [Fraction(float(x)) for x in v], [Fraction(float(c)) for c in cap], Fraction(total)
+    order = sorted((k for k in range(len(exact)) if exact[k] > 0), key=lambda k: caps[k] / exact[k])
+    for binding in range(len(order) + 1):
+        free = sum(exact[k] for k in order[binding:])
+        factor = (total - sum(caps[k] for k in order[:binding])) / free if free else Fraction(0)
+        if all(factor * exact[k] <= caps[k] for k in order[binding:]):
+            break
+    capped = set(order[:binding])
+    return np.array([float(caps[k] if k in capped else factor * exact[k]) for k in range(len(exact))])
+
+
+def project_lower_bounded_simplex_exactly(v, lower, total=1):
+    exact, bounds = [Fraction(float(x)) for x in v], [Fraction(float(b)) for b in lower]
+    active = list(range(len(exact)))
+    while True:
+        left = Fraction(total) - sum(bounds[k] for k in range(len(exact)) if k not in active)
+        threshold = (sum(exact[k] for k in active) - left) / len(active)
+        kept = [k for k in active if exact[k] - threshold > bounds[k]]
+        if len(kept) in (0, len(active)):
+            return np.array([float(max(x - threshold, b)) for x, b in zip(exact, bounds, strict=True)])
+        active = kept
+
+
+def project_l1_ball(v, radius=1.0):
+    threshold = _bisect(lambda t: np.maximum(np.abs(v) - t, 0).sum() - radius, 0.0, np.abs(v).max())
+    return np.sign(v) * np.maximum(np.abs(v) - threshold, 0) if np.abs(v).sum() > radius else v
+
+
+def project_box_section(v, lower, upper, weights, total=1.0):
+    reach = 1e6
+    threshold = _bisect(lambda t: weights @ np.clip(v - t * weights, lower, upper) - total, -reach, reach)
+    return np.clip(v - threshold * weights, lower, upper)
+
+
+def tsallis_project_simplex(v, total=1.0):
+    """``(1 / sqrt(v) - c)**-2``: the sum rises with c, which stays below the least of the inverse roots."""
+    dual = 1 / np.sqrt(v)
+    shift = _bisect(
+        lambda s: ((dual - dual.min() + s) ** -2.0).sum() - total, 0.5 / total**0.5, (v.size / total) ** 0.5
+    )
+    return (dual - dual.min() + shift) ** -2.0
+
+
 def project_ball(v, centre, radius):
     distance = math.dist(v, centre)
     return v.copy() if distance <= radius else centre + (v - centre) * radius / distance
@@ -87,14 +137,6 @@ def softmax_from_log(log_weights):
     return np.array(scaled) / math.fsum(scaled)
 
 
-def entropy_divergence(x, y):
-    return math.fsum((a * (math.log(a) - math.log(b)) if a > 0 else 0.0) - a + b for a, b in zip(x, y, strict=True))
-
-
-def euclidean_divergence(x, y):
-    return math.fsum((a - b) ** 2 for a, b in zip(x, y, strict=True)) / 2
-
-
 def uniform_probabilities(q, budget, costs):
     return np.array([min(1.0, budget / sum(costs))] * q)
 
@@ -112,10 +154,6 @@ def filled_probabilities(weights, budget, costs):
     return probabilities(_bisect(lambda s: budget - costs @ probabilities(s), -700.0, 700.0))
 
 
-def bernoulli_mask(probabilities, uniforms):
-    return np.array([u < p for p, u in zip(probabilities, uniforms, strict=True)], dtype=bool)
-
-
 def sample_without_replacement(uniforms, n):
     left = list(range(len(uniforms)))
     drawn = []
@@ -127,60 +165,12 @@ def sample_without_replacement(uniforms, n):
     return np.array(drawn, dtype=int)
 
 
-def sample_weighted(weights, uniforms):
-    drawn = []
-    for u in uniforms:
-        reached, index = 0.0, -1
-        while reached <= u * sum(weights):
-            index += 1
-            reached += weights[index]
-        drawn.append(index)
-    return np.array(drawn, dtype=int)
-
-
-def sample_weighted_without_replacement(weights, uniforms, n):
-    times = {k: -math.log1p(-u) / w for k, (w, u) in enumerate(zip(weights, uniforms, strict=True)) if w > 0}
-    return np.array(sorted(times, key=times.get)[:n], dtype=int)
-
-
-def mixture(predictions, alpha):
-    return [math.fsum(p * a for p, a in zip(row, alpha, strict=True)) for row in predictions]
-
-
-def mixture_log_loss(predictions, alpha, row_weights):
-    rows = zip(row_weights, mixture(predictions, alpha), strict=True)
-    return math.fsum(0.0 if w == 0 else math.inf if m <= 0 else -w * math.log(m) for w, m in rows)
-
-
-def mixture_squared_loss(predictions, alpha, targets, row_weights):
-    rows = zip(row_weights, mixture(predictions, alpha), targets, strict=True)
-    return math.fsum(w * (m - y) ** 2 for w, m, y in rows)
-
-
-def mixture_log_gradient(predictions, alpha, row_weights):
-    mix = mixture(predictions, alpha)
-    return np.array(
-        [
-            -math.fsum(w * row[k] / m for w, row, m in zip(row_weights, predictions, mix, strict=True) if w > 0)
-            for k in range(len(alpha))
-        ]
-    )
-
-
-def mixture_squared_gradient(predictions, alpha, targets, row_weights):
-    rows = list(zip(row_weights, predictions, mixture(predictions, alpha), targets, strict=True))
-    return np.array([math.fsum(2 * w * (m - y) * row[k] for w, row, m, y in rows) for k in range(len(alpha))])
-
-
-def log_loss_by_client(predictions, alpha, offsets):
-    mix = mixture(predictions, alpha)
-    parts = [mix[a:b] for a, b in itertools.pairwise(offsets)]
-    return np.array([-math.fsum(math.log(m) for m in part) / len(part) for part in parts])
-
-
-def squared_loss_by_client(predictions, alpha, targets, offsets):
-    errors = [(m - y) ** 2 for m, y in zip(mixture(predictions, alpha), targets, strict=True)]
-    return np.array([np.mean(errors[a:b]) for a, b in itertools.pairwise(offsets)])
+def draw_one(shares, reached):
+    running, index = 0.0, -1
+    while running <= reached:
+        index += 1
+        running += shares[index]
+    return index
 
 
 def dense_rows(indptr, indices, values, elements):
@@ -267,9 +257,20 @@ def weighed_gradient(h, owned, rules, shares, alpha, gamma, sent, gradient):
     return weighed
 
 
+def tsallis_from_dual(dual):
+    """``(dual - c)**-2``, with the c below all entries at which it sums to one, by bisection."""
+    low, high = dual.min() - np.sqrt(dual.size), dual.min() - 1.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.sum((dual - middle) ** -2.0) < 1 else (low, middle)
+    return (dual - high) ** -2.0
+
+
 def fedboost_step(alpha, gradient, rules):
     if rules["mirror"] == "euclidean":
         return project_simplex(alpha - rules["step"] * gradient)
+    if rules["mirror"] == "tsallis":
+        return tsallis_from_dual(1 / np.sqrt(alpha) + rules["step"] * gradient)
     return softmax_from_log(np.log(alpha) - rules["step"] * gradient)
 
 
@@ -344,8 +345,12 @@ def optimised(name, w, gradients, step, momentum=0.9):
             w = w - step * gradient / (np.sqrt((past**2).sum(axis=0)) + 1e-10)
         else:
             first = sum(0.9 ** (t - s) * past[s - 1] for s in range(1, t + 1)) * 0.1 / (1 - 0.9**t)
-            second = sum(0.999 ** (t - s) * past[s - 1] ** 2 for s in range(1, t + 1)) * 0.001 / (1 - 0.999**t)
-            w = w - step * first / (np.sqrt(second) + 1e-8)
+            second = sum(0.999 ** (t - s) * past[s - 1] ** 2 for s in range(1, t + 1)) * 0.001
+            if name == "yogi":
+                second = np.zeros_like(w)
+                for square in past**2:
+                    second = second - 0.001 * np.sign(second - square) * square
+            w = w - step * first / (np.sqrt(second / (1 - 0.999**t)) + (1e-3 if name == "yogi" else 1e-8))
     return w
 
 
@@ -369,10 +374,13 @@ def stochastic_afl(rows, labels, outputs, l2, rules, shift, takes, choices):
         batch = next(left[k])
         return mean_loss_and_gradient(rows[batch], labels[batch], outputs, l2, w)
 
+    def climbed(origin, ascent):
+        return fedboost_step(origin, -ascent, {"mirror": rules["mirror"], "step": rules["step_domains"]})
+
     for for_w, for_domains in choices:
         if rules["version"] == "optimistic":
             w = into_ball(anchor - rules["step"] * gradient, rules["radius"])
-            mixture = project_simplex(mixture_anchor + rules["step_domains"] * ascent)
+            mixture = climbed(mixture_anchor, ascent)
         played.append((w, mixture))
         if rules["gradient"] == "per-domain":
             found = [observed(k) for k in range(p)]
@@ -380,7 +388,7 @@ def stochastic_afl(rows, labels, outputs, l2, rules, shift, takes, choices):
             gradient = sum(share * g for share, (_, g) in zip(mixture, found, strict=True))
         else:
             losses = None
-            gradient = observed(sample_weighted(mixture, [for_w])[0])[1]
+            gradient = observed(draw_one(mixture, for_w))[1]
         if rules["gradient_domains"] == "one-domain":
             drawn = int(for_domains * p)
             losses = [p * observed(k)[0] if k == drawn else 0.0 for k in range(p)]
@@ -393,15 +401,12 @@ def stochastic_afl(rows, labels, outputs, l2, rules, shift, takes, choices):
         gradients.append(gradient)
         if rules["version"] == "optimistic":
             anchor = into_ball(anchor - rules["step"] * gradient, rules["radius"])
-            mixture_anchor = project_simplex(mixture_anchor + rules["step_domains"] * ascent)
+            mixture_anchor = climbed(mixture_anchor, ascent)
         else:
             w = w + optimised(rules["optimiser"], np.zeros_like(w), gradients, rules["step"])
             w = w - optimised(rules["optimiser"], np.zeros_like(w), gradients[:-1], rules["step"])
             w = into_ball(w, rules["radius"])
-            if rules["version"] == "mirror":
-                mixture = softmax_from_log(np.log(mixture) + rules["step_domains"] * ascent)
-            else:
-                mixture = project_simplex(mixture + rules["step_domains"] * ascent)
+            mixture = climbed(mixture, ascent)
         stepped.append((w, mixture))
     averaged = played if rules["version"] == "optimistic" else stepped
     average, average_mixture = (np.mean(part, axis=0) for part in zip(*averaged, strict=True))
@@ -473,7 +478,7 @@ def efl_fg(predictions, targets, offsets, costs, budgets, uniforms, rate, explor
         dominating = dominating_set(graph)
         p = (1 - exploration) * u / u.sum() + exploration / dominating.sum() * dominating
         q = np.array([p[graph[:, k]].sum() for k in range(size)])
-        node = int(sample_weighted(p, [uniform])[0])
+        node = draw_one(p, uniform * sum(p))
         members = np.flatnonzero(graph[node])
         x, y = predictions[offsets[t] : offsets[t + 1]], targets[offsets[t] : offsets[t + 1]]
         mixed = x[:, members] @ w[members] / w[members].sum()
@@ -503,16 +508,6 @@ def shuffled(key, first, size):
         j = (z >> 32) * (i + 1) >> 32
         order[i], order[j] = order[j], order[i]
     return order
-
-
-def yogi(w, gradients, step):
-    """Yogi, coordinate by coordinate."""
-    first, second = np.zeros_like(w), np.zeros_like(w)
-    for t, gradient in enumerate(gradients, start=1):
-        first = 0.9 * first + 0.1 * gradient
-        second = second - 0.001 * np.sign(second - gradient**2) * gradient**2
-        w = w - step * first / (1 - 0.9**t) / (np.sqrt(second / (1 - 0.999**t)) + 1e-3)
-    return w
 
 
 def agnostic_round(targets, domains, batches, w, alpha, step):
@@ -631,7 +626,7 @@ def soft_max_steps(x, y, outputs, l2, domains, p, batches, mu, printed, step, w)
     return w
 
 
-def averaged_change(x, y, outputs, l2, index, offsets, chosen, shares, keys, batch, epochs, local, step, w):
+def averaged_change(x, y, outputs, l2, offsets, chosen, shares, keys, batch, epochs, local, step, w):
     """A round of FedAvg; 0 stands for a batch of all samples, and for the length that does not count."""
     changes = []
     for i in chosen:
@@ -642,7 +637,6 @@ def averaged_change(x, y, outputs, l2, index, offsets, chosen, shares, keys, bat
         else:
             split = [list(range(offsets[i], offsets[i + 1]))]
         steps = split * epochs if epochs else [split[s % len(split)] for s in range(local)]
-        steps = [[index[position] for position in positions] for positions in steps]
         even = [[1 / len(rows)] * len(rows) for rows in steps]
         changes.append(local_steps(x, y, outputs, l2, steps, even, step, None, w) - w)
     return np.average(changes, axis=0, weights=shares)
@@ -659,7 +653,7 @@ def inverse_sum_weights(losses):
 
 
 def root_sum_weights(losses, lower):
-    """One row: of the weights that every ν gives, on either branch of the least loss, those that sum to one."""
+    """One row: of the weights that every ν gives, on either branch of the least loss, the best that sum to one."""
     k = np.argmin(losses)
 
     def weights(root):
@@ -668,4 +662,12 @@ def root_sum_weights(losses, lower):
         found[k] = root**2
         return found
 
-    return weights(_bisect(lambda root: 1 - weights(root).sum(), 1e-6, 1.0))
+    def objective(found):
+        return losses @ np.sqrt(found) - np.log(found).sum() / 2
+
+    grid = np.linspace(1e-6, 1.0, 1500)
+    missing = np.array([1 - weights(root).sum() for root in grid])
+    missing[-1] = -1.0
+    rising = np.flatnonzero((missing[:-1] >= 0) & (missing[1:] < 0))
+    found = [weights(_bisect(lambda root: 1 - weights(root).sum(), grid[i], grid[i + 1])) for i in rising]
+    return min(found, key=objective)

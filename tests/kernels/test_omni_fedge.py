@@ -3,7 +3,7 @@
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
@@ -101,6 +101,9 @@ def test_multipliers_are_equal_within_a_row():
 
 
 @given(loss_matrices)
+@example(np.array([[5.0, 11.0, 4.0, 4.0, 4.0, 4.0]]))
+@example(np.array([[4.0, 4.0, 5.0, 4.0, 4.0]]))
+@example(np.array([[4.0, 4.0, 4.0, 4.0]]))
 @settings(deadline=None)
 def test_agrees_with_the_slow_twins(losses):
     np.testing.assert_allclose(inverse_weights(losses, 0.01), naive.inverse_weights(losses, 0.01))
@@ -111,6 +114,16 @@ def test_agrees_with_the_slow_twins(losses):
     np.testing.assert_allclose(weights, [naive.root_sum_weights(row, LOWER) for row in losses], atol=1e-9)
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-9)
     assert weights.min() >= LOWER
+
+
+@pytest.mark.parametrize("losses", [[5, 11, 4, 4, 4, 4], [4, 4, 5, 4, 4], [4, 4, 4, 4], [3.9, 4, 4, 4.1]])
+def test_the_better_of_two_local_minima(losses):
+    losses = np.array(losses, dtype=float)
+    ours = root_objective(root_sum_weights(losses[None], LOWER)[0], losses)
+    draws = np.random.default_rng(0)
+    for start in draws.dirichlet(np.full(len(losses), 0.7), size=40):
+        there = by_scipy(root_objective, root_slope, losses, np.maximum(start, LOWER), total=1.0, lower=LOWER)
+        assert ours <= root_objective(there, losses) + 1e-8
 
 
 def test_known_weights():
