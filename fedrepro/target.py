@@ -13,9 +13,9 @@ libm (glibc)              needs nothing: ``exp``, ``log``, ``pow``, ``sin`` and 
                           could choose otherwise, but only before a process starts.) Numba's wheels have no SVML.
 ========================= ===================================================================================
 
-One thing cannot be set: Eigen, with which XLA multiplies matrices, cuts sums of more than 512 terms into blocks by the
-size of the L1 data cache. Networks agree to the bit where that is 32 KiB (Intel before Ice Lake, AMD before Zen 5);
-with another size their losses differ by 1e-8 after a few steps. The target in force then names that size.
+Eigen, with which XLA multiplies matrices, cuts sums of more than 512 terms into blocks by the size of the L1 data
+cache: it is told that there are 32 KiB (:mod:`fedrepro.eigen`). With another size, losses of networks differ by 1e-8
+after a few steps; where it cannot be told, the target in force names that size.
 
 Same bits are promised per set of versions in ``requirements.lock`` (``fingerprints.json`` has an entry for each), on
 Linux with glibc. A processor without AVX2, another architecture or another system uses the target that its libraries
@@ -31,6 +31,7 @@ import sys
 from importlib import import_module, metadata
 from pathlib import Path
 
+from fedrepro import eigen
 from fedrepro.errors import UserError
 
 PINNED = "x86-64-v3"
@@ -52,8 +53,6 @@ _XLA_FLAGS = {
     "0.10.2": (*_AVX2_ALONE, "--xla_cpu_use_fusion_emitters=false"),
     "0.12.0.1": _AVX2_ALONE,
 }
-
-_L1_DATA_CACHE_SIZE = 188  # glibc's _SC_LEVEL1_DCACHE_SIZE, which Python has no name for
 
 _ONE_THREAD: dict[str, str] = dict.fromkeys(
     # JAX sizes its thread pool by NPROC, and its bits depend on that size.
@@ -88,6 +87,12 @@ def variables() -> dict[str, str]:
 def pins_xla() -> bool:
     """Whether the wanted target reaches XLA."""
     return wanted() == PINNED and bool(_xla_flags())
+
+
+def settle_xla() -> None:
+    """What no flag tells XLA: to be called where JAX is imported, before it computes."""
+    if _xla().startswith(PINNED):
+        eigen.settle()
 
 
 def in_force() -> str:
@@ -205,8 +210,8 @@ def _xla() -> str:
     else:
         pinned = bool(flags) and set(flags) <= set(_words("XLA_FLAGS"))
     if pinned:
-        cache = os.sysconf(_L1_DATA_CACHE_SIZE) // 1024
-        return PINNED if cache == 32 else f"{PINNED} with {cache} KiB of L1 data cache"
+        cache = eigen.l1_data_cache()
+        return PINNED if cache == eigen.L1_DATA_CACHE else f"{PINNED} with {cache // 1024} KiB of L1 data cache"
     try:
         return f"{NATIVE} (jaxlib {metadata.version('jaxlib')})"
     except metadata.PackageNotFoundError:

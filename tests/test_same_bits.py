@@ -13,7 +13,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from fedrepro import target
+from fedrepro import eigen, target
 from fedrepro.cli import doctor
 from fedrepro.cli.main import app
 from fedrepro.fingerprints import TRIALS, committed, versions
@@ -83,13 +83,22 @@ def test_sorting_without_avx2_gives_the_same_bits(native):
 
 
 @emulation
-def test_another_size_of_caches_matters_to_networks_only_and_is_named(native):
-    other_caches = (QEMU, "-cpu", "EPYC,legacy-cache=on")  # 64 KiB of L1 data cache
-    found = fingerprints("fedavg", "efl_fg", under=other_caches)
-    assert found == {name: native[name] for name in found}
-    program = "import fedrepro; fedrepro.prepare(); from fedrepro import target; print(target.in_force())"
-    named = subprocess.run([*other_caches, sys.executable, "-c", program], capture_output=True, text=True).stdout
-    assert "XLA x86-64-v3 with 64 KiB of L1 data cache" in named
+def test_another_size_of_caches_gives_the_same_bits(native):
+    names = ("fedavg", "efl_fg", "irm_network", "cnn")
+    found = fingerprints(*names, under=(QEMU, "-cpu", "EPYC,legacy-cache=on"))  # 64 KiB of L1 data cache
+    assert found == {name: native[name] for name in names}
+
+
+def test_a_size_of_caches_that_cannot_be_settled_is_named(monkeypatch):
+    monkeypatch.setattr(target, "_xla_flags", lambda: ("--pinned",))
+    monkeypatch.setenv("XLA_FLAGS", "--pinned")
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
+    monkeypatch.setattr(eigen, "_of_the_system", lambda: [48 * 1024, 1 << 20, 1 << 25])
+    monkeypatch.setattr(eigen, "_place", lambda: None)
+    assert target.by_library()["XLA"] == "x86-64-v3 with 48 KiB of L1 data cache"
+    assert not target.is_reference_worthy(target.in_force())
+    monkeypatch.setattr(eigen, "_place", lambda: 1)
+    assert target.by_library()["XLA"] == target.PINNED
 
 
 def test_the_doctor_says_whether_this_machine_gives_our_bits(monkeypatch):

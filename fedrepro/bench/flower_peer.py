@@ -4,7 +4,7 @@ Flower asks for other versions of our dependencies, so that it lives in an envir
 run there: ``python flower_peer.py FOLDER`` reads what `fedrepro.bench.fedavg` wrote into the folder and leaves
 ``found.npz`` with the seconds of each round and the parameters after the last one.
 
-The clients are what one writes for Flower: a NumPyClient whose local epoch is a loop over batches in NumPy.
+The clients are what one writes for Flower today: an app that answers messages, with a loop over batches in NumPy.
 """
 
 import os
@@ -15,10 +15,10 @@ from pathlib import Path
 os.environ |= {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0", "OPENBLAS_NUM_THREADS": "1"}
 
 import numpy as np
-from flwr.client import ClientApp, NumPyClient
-from flwr.common import ndarrays_to_parameters, parameters_to_ndarrays
-from flwr.server import ServerApp, ServerAppComponents, ServerConfig
-from flwr.server.strategy import FedAvg
+from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
+from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
 
 FOLDER = Path(sys.argv[1])
@@ -42,15 +42,19 @@ def local_epoch(x, y, order, weights, biases):
     return weights, biases
 
 
-class Client(NumPyClient):
-    def __init__(self, number):
-        offsets = SETTINGS["offsets"]
-        self.here = slice(offsets[number], offsets[number + 1])
+client = ClientApp()
 
-    def fit(self, parameters, config):
-        x, y = (np.load(FOLDER / f"{name}.npy", mmap_mode="r")[self.here] for name in ("x", "y"))
-        order = np.load(FOLDER / "orders.npy", mmap_mode="r")[config["round"] - 1, self.here] - self.here.start
-        return list(local_epoch(x, y, order, *parameters)), len(y), {}
+
+@client.train()
+def train(message, context):
+    number = int(context.node_config["partition-id"])
+    here = slice(SETTINGS["offsets"][number], SETTINGS["offsets"][number + 1])
+    x, y = (np.load(FOLDER / f"{name}.npy", mmap_mode="r")[here] for name in ("x", "y"))
+    at = message.content["config"]["server-round"] - 1
+    order = np.load(FOLDER / "orders.npy", mmap_mode="r")[at, here] - here.start
+    learned = local_epoch(x, y, order, *message.content["arrays"].to_numpy_ndarrays())
+    answer = {"arrays": ArrayRecord(list(learned)), "metrics": MetricRecord({"num-examples": len(y)})}
+    return Message(content=RecordDict(answer), reply_to=message)
 
 
 class Timed(FedAvg):
@@ -58,39 +62,34 @@ class Timed(FedAvg):
 
     def __init__(self, **settings):
         super().__init__(**settings)
-        self.clock, self.last = [], None
+        self.clock = []
 
-    def aggregate_fit(self, server_round, results, failures):
-        if failures or len(results) != CLIENTS:
-            raise RuntimeError(f"{len(failures)} clients failed in round {server_round}: {failures[:1]}")
-        aggregated = super().aggregate_fit(server_round, results, failures)
+    def aggregate_train(self, server_round, replies):
+        replies = list(replies)
+        failed = [reply.error for reply in replies if reply.has_error()]
+        if failed or len(replies) != CLIENTS:
+            raise RuntimeError(f"{len(failed)} of {len(replies)} clients failed in round {server_round}: {failed[:1]}")
+        aggregated = super().aggregate_train(server_round, replies)
         self.clock.append(time.perf_counter())
-        self.last = parameters_to_ndarrays(aggregated[0])
         return aggregated
 
 
-def main():
-    strategy = Timed(
-        fraction_fit=1.0,
-        fraction_evaluate=0.0,
-        min_fit_clients=CLIENTS,
-        min_available_clients=CLIENTS,
-        initial_parameters=ndarrays_to_parameters([SETTINGS["weights"], SETTINGS["biases"]]),
-        on_fit_config_fn=lambda number: {"round": number},
-    )
-    server = ServerApp(
-        server_fn=lambda context: ServerAppComponents(strategy=strategy, config=ServerConfig(num_rounds=ROUNDS))
-    )
-    client = ClientApp(client_fn=lambda context: Client(int(context.node_config["partition-id"])).to_client())
+server = ServerApp()
+
+
+@server.main()
+def main(grid, context):
+    strategy = Timed(fraction_train=1.0, fraction_evaluate=0.0, min_train_nodes=CLIENTS, min_available_nodes=CLIENTS)
+    start = ArrayRecord([SETTINGS["weights"], SETTINGS["biases"]])
+    weights, biases = strategy.start(grid, start, num_rounds=ROUNDS).arrays.to_numpy_ndarrays()
+    # The first round also starts Ray's workers: only those after it are timed.
+    np.savez(FOLDER / "found.npz", seconds=np.diff(strategy.clock), weights=weights, biases=biases)
+
+
+if __name__ == "__main__":
     run_simulation(
         server_app=server,
         client_app=client,
         num_supernodes=CLIENTS,
         backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}},
     )
-    # The first round also starts Ray's workers: only those after it are timed.
-    np.savez(FOLDER / "found.npz", seconds=np.diff(strategy.clock), weights=strategy.last[0], biases=strategy.last[1])
-
-
-if __name__ == "__main__":
-    main()

@@ -9,10 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from fedrepro.extras import optional
+from fedrepro.target import settle_xla
 
 with optional():
     import jax
     import jax.numpy as jnp
+
+settle_xla()
 
 LEAK = 0.1  # slope of the leaky ReLU below 0
 ACTIVATIONS = {

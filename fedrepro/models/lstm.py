@@ -18,10 +18,13 @@ from fedrepro.errors import UserError
 from fedrepro.extras import optional
 from fedrepro.models.problem import Problem
 from fedrepro.streams import stream
+from fedrepro.target import settle_xla
 
 with optional():
     import jax
     import jax.numpy as jnp
+
+settle_xla()
 
 EVALUATION_ROWS = 20
 # 8 MB of float32. With all logits of 20 rows at once a step took 77 MB instead of 45 MB of memory of its own, which the
