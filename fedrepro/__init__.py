@@ -8,7 +8,7 @@ from importlib import import_module
 
 from fedrepro.settings import prepare
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _HOME_OF = {
     "DataUnavailable": "fedrepro.errors",

@@ -70,14 +70,6 @@ def test_every_room_is_listed():
     assert rooms == set(MAY_IMPORT) | (GROUND & rooms)
 
 
-def test_papers_do_not_import_each_other():
-    for module, path in MODULES.items():
-        if module.startswith("fedrepro.papers."):
-            own = ".".join(module.split(".")[:3])
-            others = [name for name in imports_of(path) if name.startswith("fedrepro.papers.")]
-            assert all(name == own or name.startswith(f"{own}.") for name in others), module
-
-
 def test_no_module_imports_itself_in_a_circle():
     graph = {module: imports_of(path) - {module} for module, path in MODULES.items()}
     done: set[str] = set()
@@ -92,15 +84,6 @@ def test_no_module_imports_itself_in_a_circle():
 
     for module in graph:
         visit(module, ())
-
-
-@pytest.mark.parametrize("paper", sorted(path.parent.name for path in ROOT.glob("papers/*/paper.toml")))
-def test_every_paper_has_the_same_rooms(paper):
-    folder = ROOT / "papers" / paper
-    expected = {"paper.toml", "studies.py", "claims.py", "checks.py", f"{paper}.ipynb", "README.md"}
-    assert expected <= {path.name for path in folder.iterdir()}
-    assert (folder / "reference" / "results.json").is_file()
-    assert (folder / "trials.py").is_file() or (folder / "trials").is_dir()
 
 
 def test_no_folder_is_a_long_flat_list():

@@ -45,6 +45,18 @@ def test_files_that_a_page_points_to_are_there(page):
         assert (page.parent / target).exists(), target
 
 
+def prose(path: Path) -> str:
+    """The text of a page, or the cells of a notebook without their outputs."""
+    text = path.read_text(encoding="utf-8")
+    return "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"]) if path.suffix == ".ipynb" else text
+
+
+@pytest.mark.parametrize("page", [*PAGES, *sorted(ROOT.glob("papers/*/*.ipynb"))], ids=lambda page: page.name)
+def test_files_that_a_page_or_notebook_names_are_there(page):
+    for named in re.findall(r"`((?:fedrepro|kernels|papers|tests|tools|docs)/[\w/.-]+)`", prose(page)):
+        assert (ROOT / named).exists(), named
+
+
 def test_every_page_can_be_found_from_the_readme():
     linked = set(re.findall(r"\]\((docs/[^)#]+)\)", README))
     assert linked == {page.relative_to(ROOT).as_posix() for page in PAGES if page.parent.name == "docs"}

@@ -169,3 +169,8 @@ def test_environment_yml_is_up_to_date():
 def test_there_is_one_version():
     cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.M)[1]
     assert fedrepro.__version__ == PROJECT["version"] == cited
+
+
+def test_the_changelog_begins_with_this_version():
+    newest, unreleased = re.search(r"^## ([\d.]+)(, unreleased)?$", (ROOT / "CHANGELOG.md").read_text(), re.M).groups()
+    assert PROJECT["version"] == newest + (".dev0" if unreleased else "")

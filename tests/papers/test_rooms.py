@@ -24,8 +24,9 @@ def imported(source: str) -> set[str]:
 @pytest.mark.parametrize("key", keys())
 def test_the_rooms_of_a_paper(key):
     home = folder(key)
-    for name in ("paper.toml", "studies.py", "claims.py", "checks.py", f"{key}.ipynb", "reference", "README.md"):
-        assert (home / name).exists(), name
+    for name in ("paper.toml", "studies.py", "claims.py", "checks.py", "drawings.py", f"{key}.ipynb", "README.md"):
+        assert (home / name).is_file(), name
+    assert (home / "reference" / "results.json").is_file()
     assert (home / "trials.py").is_file() != (home / "trials").is_dir()
     for path in home.rglob("*.py"):
         used = {name for name in imported(path.read_text(encoding="utf-8")) if name.startswith(PAPERS)}

@@ -247,6 +247,10 @@ MISTAKEN = {
         {"preload": OTHER_NUMBA},
         r"has numba 0\.0\.1 where this process has \d+\.\d+.*: make them the",
     ),
+    "another target": (
+        {"FEDREPRO_TARGET": "native", "NUMBA_CPU_NAME": "x86-64"},
+        r"has the target kernels x86-64, .* where this process has .*: make them the",
+    ),
     "no fedrepro": ({"preload": NO_FEDREPRO}, r"cannot load fedrepro .*: install the"),
     "threads": ({"options": ["--nthreads", "2"]}, r"runs 2 trials at once in one process.*--nthreads 1"),
 }

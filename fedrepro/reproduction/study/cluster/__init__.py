@@ -3,7 +3,7 @@
 The process that runs the study is the client; only it stores results. Before a worker runs anything, the client
 
 - compares it with itself and refuses it where its results could differ: other versions, another source of this package,
-  several threads, JAX loaded with another thread pool;
+  another target, several threads, JAX loaded with another thread pool;
 - sends it the data sets that it has neither in its folder nor in its cache;
 - admits it to this run.
 

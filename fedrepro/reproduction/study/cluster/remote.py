@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import fedrepro
-from fedrepro import settings
+from fedrepro import settings, target
 from fedrepro.reproduction.study.executor import InProcess, Outcome, Task
 from fedrepro.reproduction.study.store import library_versions
 
@@ -53,7 +53,7 @@ _seen: set[tuple[str, str]] = set()  # data sets that are at hand: to prove them
 
 
 def traits() -> dict[str, str]:
-    """What must be the same in two processes for the same bits: versions, the package's source, JAX's thread pool."""
+    """What must be the same in two processes for the same bits: versions, source, JAX's thread pool, the target."""
     return {
         # a function sent by value loads in the same minor version only
         "Python": ".".join(map(str, sys.version_info[:2])),
@@ -61,6 +61,7 @@ def traits() -> dict[str, str]:
         **library_versions(),
         "fedrepro's source": _source_of_the_package(),
         "NPROC": settings.jax_threads(),
+        "the target": target.in_force(),
     }
 
 
