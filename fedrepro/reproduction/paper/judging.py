@@ -1,6 +1,7 @@
 """From a claim's comparisons and what ``paper.toml`` declares to the claim in ``results.json``."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from fedrepro.reproduction.verdicts.sentences import fill, reason
 
 
 def judged_claim(
-    declared: Declaration, name: str, comparisons: Sequence[Comparison], *, planned_looks: bool
+    declared: Declaration, name: str, comparisons: Sequence[Comparison], parameters: Mapping[str, Any]
 ) -> results.Claim:
     """Judge a claim and put everything that the verdict rests on together.
 
@@ -25,11 +26,12 @@ def judged_claim(
         The claim's id.
     comparisons
         What was compared.
-    planned_looks
-        Whether the run follows the plan of looks: its level is then split over them.
+    parameters
+        The run's parameters: where its number of seeds is one of the planned looks, the level is split over them.
     """
     claim = declared.claims[name]
-    looks = len(declared.looks[claim.seeds]) if planned_looks and claim.seeds else 1
+    planned = declared.looks[claim.seeds] if claim.seeds else []
+    looks = len(planned) if claim.seeds and parameters[claim.seeds] in planned else 1
     try:
         _check_axes(declared, name, comparisons)
         verdict = judge(

@@ -238,7 +238,7 @@ class Paper:
             given = [unavailable("all", str(problem))]
         if wrong := next((one for one in given if not isinstance(one, Comparison)), None):
             raise TypeError(f"claim {name} takes comparisons, not {type(wrong).__name__}")
-        self._claims[name] = judged = judged_claim(self._declared, name, given, planned_looks=self.profile == "full")
+        self._claims[name] = judged = judged_claim(self._declared, name, given, self.parameters._asdict())
         return ClaimDisplay(name, judged, self.profile, self._agreement(name, judged))
 
     def erratum(self, name: str, measured: Mapping[str, Any] | Callable[[], Mapping[str, Any]]) -> NoteDisplay:

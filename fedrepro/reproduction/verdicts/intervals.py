@@ -7,6 +7,7 @@ import numpy as np
 LEVEL = 0.95
 POWER = 0.8
 MOST_SEEDS = 1_000_000  # beyond this a number of seeds is "no number of seeds"
+_MANY = 1000  # seeds: the spread is then as good as known
 _SPREAD_SHOWN = 0.8  # level of the interval for the spread, from which the range of seeds follows
 
 Place = Literal["inside", "near", "outside"]
@@ -47,10 +48,22 @@ def interval(values, level: float = LEVEL) -> Interval:
     mean, error = mean_and_error(sample)
     if error == 0.0:
         return Interval(mean, mean, mean, sample.size)
-    from scipy import stats
-
-    half = float(stats.t.ppf((1 + level) / 2, sample.size - 1) * error)
+    half = critical(1 - level, sample.size - 1) * error
     return Interval(mean, mean - half, mean + half, sample.size)
+
+
+def critical(alpha: float, degrees: int | None) -> float:
+    """Half-width of the two-sided interval in standard errors: Student-t, or normal without degrees of freedom."""
+    from scipy import special
+
+    return float(special.ndtri(1 - alpha / 2) if degrees is None else special.stdtrit(degrees, 1 - alpha / 2))
+
+
+def two_sided(distance: float, degrees: int | None) -> float:
+    """Twice the chance of a larger distance, in standard errors: above 1 for a negative one."""
+    from scipy import special
+
+    return 2 * float(special.ndtr(-distance) if degrees is None else special.stdtr(degrees, -distance))
 
 
 def mean_and_error(sample: np.ndarray) -> tuple[float, float]:
@@ -86,12 +99,10 @@ def predict(values, published: float, runs: int, near: float = 0.0, level: float
     level
         Level of the prediction interval.
     """
-    from scipy import stats
-
     sample = np.asarray(values, dtype=np.float64)
     mean, error = mean_and_error(sample)
     # The variance of the difference of two means is s²/n + s²/runs.
-    half = float(stats.t.ppf((1 + level) / 2, sample.size - 1) * error * np.sqrt(1 + sample.size / runs))
+    half = critical(1 - level, sample.size - 1) * error * float(np.sqrt(1 + sample.size / runs))
     low, high = mean - half, mean + half
     outside_by = max(low - published, published - high, 0.0)
     place: Place = "inside" if outside_by == 0 else "near" if outside_by <= near else "outside"
@@ -121,7 +132,7 @@ def seeds_for_equality(error: float, n: int, tolerance: float, alpha: float) -> 
 
 
 def _seeds(error: float, n: int, power) -> Seeds | None:
-    from scipy import stats
+    from scipy import special
 
     if error == 0.0:
         return None  # every seed says the same: more of them say nothing new
@@ -129,7 +140,7 @@ def _seeds(error: float, n: int, power) -> Seeds | None:
     squares = error**2 * n * degrees  # Σ (x − mean)², which is σ² times a χ² variable
     tails = ((1 - _SPREAD_SHOWN) / 2, 0.5, (1 + _SPREAD_SHOWN) / 2)
     # The median of σ² given the squares, and the ends of its interval.
-    high, middle, low = (float(np.sqrt(squares / stats.chi2.ppf(tail, degrees))) for tail in tails)
+    high, middle, low = (float(np.sqrt(squares / special.chdtri(degrees, 1 - tail))) for tail in tails)
     found = [_least(lambda seeds, d=deviation: power(d, seeds)) for deviation in (middle, low, high)]
     if found[0] is None:
         return None
@@ -151,24 +162,20 @@ def _least(power) -> int | None:
 
 def _power_of_advantage(shift: float, seeds: int, alpha: float) -> float:
     """Power of the two-sided t test, on the claimed side."""
-    from scipy import stats
+    from scipy import special
 
-    critical = stats.t.ppf(1 - alpha / 2, seeds - 1)
-    return float(stats.nct.sf(critical, seeds - 1, shift * np.sqrt(seeds)))
+    if seeds > _MANY:  # the spread is known
+        return float(special.ndtr(shift * np.sqrt(seeds) - critical(alpha, None)))
+    return 1 - float(special.nctdtr(seeds - 1, shift * np.sqrt(seeds), critical(alpha, seeds - 1)))
 
 
 def _power_of_equality(margin: float, seeds: int, alpha: float) -> float:
     """Chance that the two-sided t interval of two equal methods lies within the margin (in standard deviations)."""
-    from scipy import integrate, stats
+    from scipy import special
 
     degrees, root = seeds - 1, np.sqrt(seeds)
-    critical = stats.t.ppf(1 - alpha / 2, degrees)
-    widest = margin * root / critical  # of the spread, in units of σ: a wider interval does not fit
-    if degrees > 200:  # the spread is known
-        return max(0.0, float(2 * stats.norm.cdf(root * margin - critical) - 1))
-
-    def fits(spread):
-        inside = 2 * stats.norm.cdf(root * margin - critical * spread) - 1
-        return inside * stats.chi.pdf(spread * np.sqrt(degrees), degrees) * np.sqrt(degrees)
-
-    return float(integrate.quad(fits, 0.0, widest, limit=200)[0])
+    half = critical(alpha, degrees)
+    # Over the middles of a thousand equally likely values of the spread, in units of σ.
+    middles = (np.arange(1000) + 0.5) / 1000
+    spread = np.sqrt(special.chdtri(degrees, middles) / degrees) if seeds <= _MANY else np.ones(1)
+    return float(np.mean(np.maximum(0.0, 2 * special.ndtr(root * margin - half * spread) - 1)))

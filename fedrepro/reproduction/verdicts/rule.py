@@ -20,7 +20,14 @@ from typing import Literal, get_args
 import numpy as np
 
 from fedrepro.reproduction.verdicts.comparisons import Comparison
-from fedrepro.reproduction.verdicts.intervals import Seeds, mean_and_error, seeds_for_advantage, seeds_for_equality
+from fedrepro.reproduction.verdicts.intervals import (
+    Seeds,
+    critical,
+    mean_and_error,
+    seeds_for_advantage,
+    seeds_for_equality,
+    two_sided,
+)
 
 Direction = Literal["confirmed", "contradicted", "inconclusive"]
 Outcome = Literal["holds", "mixed", "fails", "open"]
@@ -210,10 +217,8 @@ class _Estimate:
         return Judged(one, direction, self.mean, low, high, alpha, self.p, needed, negligible)
 
     def _half_width(self, alpha: float) -> float:
-        from scipy import stats
-
-        over_seeds = float(stats.t.ppf(1 - alpha / 2, len(self.comparison.values) - 1)) * self.error
-        return max(over_seeds, float(stats.norm.ppf(1 - alpha / 2)) * (self.comparison.sample_error or 0.0))
+        over_seeds = critical(alpha, len(self.comparison.values) - 1) * self.error
+        return max(over_seeds, critical(alpha, None) * (self.comparison.sample_error or 0.0))
 
 
 def _estimate(one: Comparison) -> _Estimate:
@@ -226,14 +231,11 @@ def _estimate(one: Comparison) -> _Estimate:
 
 def _least_level(one: Comparison, mean: float, error: float, degrees: int | None) -> float:
     """The least level at which the two-sided interval decides: Student-t, or normal without degrees of freedom."""
-    from scipy import stats
-
     if error == 0.0:
         return 0.0 if mean != 0 or one.test == "equality" else 1.0
 
     def tail(distance: float) -> float:
-        """Twice the chance of a larger distance, in standard errors: above 1 where the mean is on the other side."""
-        return 2 * float(stats.norm.sf(distance / error) if degrees is None else stats.t.sf(distance / error, degrees))
+        return two_sided(distance / error, degrees)
 
     if one.test == "advantage":
         return tail(abs(mean))
