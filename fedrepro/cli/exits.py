@@ -2,7 +2,7 @@
 
 import typer
 
-OUR_MISTAKE, USERS_MISTAKE, INTERRUPTED, SIGNALLED = 1, 2, 130, 128  # and the number of the signal
+OUR_MISTAKE, USERS_MISTAKE, DIFFERS, INTERRUPTED, SIGNALLED = 1, 2, 3, 130, 128  # and the number of the signal
 
 
 def complain(sentence: str) -> None:

@@ -1,6 +1,7 @@
-"""The command line: ``fedrepro list | reproduce | why | report | data | doctor | bench | notebooks | reference``.
+"""The command line, ``fedrepro``.
 
-Exit codes: 0 done, 1 something of ours broke, 2 the user's mistake (one sentence), 128 + n ended by signal n (130 is
+Exit codes: 0 done, 1 something of ours broke, 2 the user's mistake (one sentence), 3 ``verdicts --check`` found a
+difference, 128 + n ended by signal n (130 is
 Ctrl-C). What a command needs is imported inside it, so that ``fedrepro list`` answers at once.
 """
 
@@ -19,6 +20,7 @@ from fedrepro import __version__, settings
 from fedrepro.cli.doctor import doctor
 from fedrepro.cli.exits import INTERRUPTED, SIGNALLED, USERS_MISTAKE, complain
 from fedrepro.cli.signals import Terminated, end_cleanly
+from fedrepro.cli.verdicts import verdicts
 from fedrepro.errors import DataUnavailable, UserError
 
 _REASONS_SHOWN = 10
@@ -105,6 +107,7 @@ def _options(
 
 
 app.command()(doctor)
+app.command()(verdicts)
 
 
 @app.command("list")
@@ -131,15 +134,26 @@ def reproduce(
     output: Output = None,
     parameter: Overrides = None,
     force: Annotated[bool, typer.Option(help="Run all trials again, even those that are stored.")] = False,
+    until_decided: Annotated[
+        bool,
+        typer.Option(
+            "--until-decided",
+            help="Add seeds, look by planned look, where a claim is undecided; the full profile always does.",
+        ),
+    ] = False,
 ) -> None:
     """Run papers and write their notebooks, figures, tables, verdicts and the page that shows them."""
     values = {key: _values(key, profile, parameter) for key in _selected(papers)}
+    if until_decided:
+        values = {key: _first_look(key, chosen, parameter) for key, chosen in values.items()}
     from fedrepro.cli.reproduce import chosen_cluster, prepared_folder
     from fedrepro.cli.reproduce import reproduce as run
 
     scheduler = chosen_cluster(cluster, jobs)
     folder = prepared_folder(output or Path("out") / profile)
-    if code := run(values, profile, folder, jobs or settings.jobs(), scheduler, force):
+    if code := run(
+        values, profile, folder, jobs or settings.jobs(), scheduler, force, until_decided or profile == "full"
+    ):
         raise typer.Exit(code)
 
 
@@ -230,6 +244,17 @@ def _values(key: str, profile: str, parameter: list[str] | None) -> dict:
             raise UserError(f"-p {text} is not understood: write -p name=value.")
         overrides[name.strip()] = value
     return resolve(declaration(key), profile, overrides)
+
+
+def _first_look(key: str, values: dict, parameter: list[str] | None) -> dict:
+    from fedrepro.reproduction.looks import first_look
+    from fedrepro.reproduction.paper import declaration
+
+    declared = declaration(key)
+    given = {text.partition("=")[0].strip() for text in parameter or []}
+    if planned := sorted(given & set(declared.looks)):
+        raise UserError(f"--until-decided chooses {planned[0]} of paper {key} itself: leave out -p {planned[0]}.")
+    return first_look(declared, values)
 
 
 def _described(declared) -> dict:

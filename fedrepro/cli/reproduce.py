@@ -12,7 +12,10 @@ from fedrepro import settings
 from fedrepro.cli.exits import OUR_MISTAKE, USERS_MISTAKE, complain
 from fedrepro.errors import UserError
 from fedrepro.files import explained_disk_errors, prepare_folder, write_output
+from fedrepro.reproduction.looks import next_look
+from fedrepro.reproduction.paper import declaration
 from fedrepro.reproduction.progress import Display, cluster_summary
+from fedrepro.reproduction.results import load
 from fedrepro.reproduction.run import Run, processes
 from fedrepro.reproduction.study.cluster import Cluster
 from fedrepro.reproduction.study.executor import TrialFailed
@@ -41,18 +44,30 @@ def prepared_folder(output: Path) -> Path:
 
 
 def reproduce(
-    papers: Mapping[str, dict], profile: str, output: Path, jobs: int, cluster: Cluster | None, forget: bool
+    papers: Mapping[str, dict],
+    profile: str,
+    output: Path,
+    jobs: int,
+    cluster: Cluster | None,
+    forget: bool,
+    until_decided: bool = False,
 ) -> int:
     """Run papers and write the page; returns the exit code."""
     typer.echo(f"Running the {profile} profile of {', '.join(papers)}")
+    codes: list[int] = []
     with processes(profile), Display(Console(stderr=True)) as display:
-        run = Run(papers, profile, jobs, display, cluster)
-        with contextlib.closing(run.reproduce(output, forget)) as done:
-            codes = []
-            for key, problem in done:
-                if problem is not None:
-                    display.failed(key)
-                    codes.append(_tell(display, output / key, problem))
+        look: Mapping[str, dict] = papers
+        while True:
+            run = Run(look, profile, jobs, display, cluster)
+            with contextlib.closing(run.reproduce(output, forget)) as done:
+                for key, problem in done:
+                    if problem is not None:
+                        display.failed(key)
+                        codes.append(_tell(display, output / key, problem))
+            grown = _undecided(look, output, display) if until_decided else {}
+            if not grown:
+                break
+            look, forget = grown, False
         display.page()
         code, lines = _write_page(output, list(papers), run)
     for line in lines:
@@ -60,6 +75,18 @@ def reproduce(
     if cluster and cluster.usage:
         typer.echo(cluster_summary(cluster.usage))
     return min((code for code in [*codes, code] if code), default=0)
+
+
+def _undecided(look: Mapping[str, dict], output: Path, display: Display) -> dict[str, dict]:
+    """The papers for which more of the planned seeds may decide something, with the parameters of their next look."""
+    grown = {}
+    for key, values in look.items():
+        path = output / key / "results.json"
+        if path.is_file() and (further := next_look(declaration(key), values, load(path))):
+            grown[key] = further
+            added = ", ".join(f"{name}={value}" for name, value in further.items() if value != values[name])
+            display.say(f"{key}: something is still undecided; the next look has {added}.")
+    return grown
 
 
 def refresh(papers: Mapping[str, dict], jobs: int) -> None:

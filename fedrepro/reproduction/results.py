@@ -14,12 +14,14 @@ import numpy as np
 
 from fedrepro.errors import UserError
 from fedrepro.extras import optional
-from fedrepro.reproduction.verdicts import Word
+from fedrepro.reproduction.verdicts.comparisons import Test
+from fedrepro.reproduction.verdicts.intervals import Place
+from fedrepro.reproduction.verdicts.rule import Direction, Outcome, Word
 
 with optional():
     from pydantic import BaseModel, ConfigDict, ValidationError
 
-VERSION = 1  # of the form of results.json; raise it, and extend `_upgraded`, when a change would break a reader
+VERSION = 2  # of the form of results.json; raise it, and extend `_upgraded`, when a change would break a reader
 
 Json = bool | int | float | str | None | list[Any] | dict[str, Any]
 
@@ -47,24 +49,57 @@ class Figure(Exhibit):
     data: dict[str, Any]
 
 
+class Number(_Part):
+    """A published mean beside the prediction that our seeds give for it."""
+
+    published: float
+    spread: float | None  # the paper's own ±
+    runs: int
+    runs_are_stated: bool
+    mean: float
+    low: float
+    high: float
+    place: Place
+
+
 class Table(Exhibit):
-    """A table: its cells."""
+    """A table: its cells, and those that the paper printed, too."""
 
     columns: list[str]
     rows: list[list[Any]]
+    numbers: dict[str, Number] = {}
 
 
 class Comparison(_Part):
     """One comparison behind a verdict: a setting of the claim, under one reading of the paper."""
 
     setting: str
-    reading: str | None = None
-    values: list[float]  # one per seed: the paired difference
-    low: float | None = None  # the ends of the interval
-    high: float | None = None
-    level: float | None = None
-    published: float | None = None
-    direction: Literal["confirmed", "contradicted", "inconclusive"] | None = None
+    reading: dict[str, str]
+    test: Test
+    direction: Direction | None  # None: unavailable
+    sides: dict[str, float]  # what is compared, by name, with its mean
+    words: list[str]  # how the first side stands to the second where the claim holds, and where not
+    tolerance: float
+    seeds: int | None  # None without randomness
+    values: list[float] | None  # one per seed; unknown where only mean and interval were kept
+    mean: float | None
+    low: float | None  # the ends of the interval
+    high: float | None
+    alpha: float | None  # the level at which it was tested
+    p: float | None
+    sample_error: float | None
+    needed: list[int] | None  # seeds that would decide it: the number, and its range
+    negligible: bool
+    instances: list[int] | None  # of a universal statement: how many hold, of how many
+    reason: str  # why it is unavailable
+
+
+class Reading(_Part):
+    """A reading of the paper, and whether the claim holds under it."""
+
+    values: dict[str, str]
+    outcome: Outcome
+    primary: bool
 
 
 class Claim(_Part):
@@ -76,11 +111,16 @@ class Claim(_Part):
     varies: str
     tolerance: dict[str, float]
     figures: list[str]
+    matters: float | None
+    unit: str
+    controls: list[str]
     verdict: Word
-    measured: dict[str, Any]
-    why: str
-    level: float | None
-    comparisons: list[Comparison] = []
+    sees: str  # what we see
+    why: str  # that the verdict is this word
+    looks: int  # at how many numbers of seeds the plan looks
+    readings: list[Reading]
+    comparisons: list[Comparison]
+    published: dict[str, Number]  # the published effect in a setting
 
 
 class Erratum(_Part):
@@ -135,7 +175,7 @@ class Provenance(_Part):
 class Results(_Part):
     """Everything that ``results.json`` holds."""
 
-    version: Literal[1]
+    version: Literal[2]
     paper: str
     profile: str  # "quick", "full", or "changed: …" with the parameters that differ
     parameters: dict[str, bool | int | float | str]
@@ -171,13 +211,31 @@ def _upgraded(content: Any) -> dict:
     if not isinstance(content, dict):
         raise ValueError("it is not a JSON object")
     version = content.get("version", 0)  # version 0 did not say so
-    if version not in (0, VERSION):
+    if version not in range(VERSION + 1):
         raise ValueError(f"it has version {version!r}, and this fedrepro reads versions up to {VERSION}")
-    if version == 0:
-        content = content | {"version": VERSION}
-        if isinstance(content.get("provenance"), dict):
-            content["provenance"] = {"trials": None} | content["provenance"]
+    content = content | {"version": VERSION}
+    if version < 1 and isinstance(content.get("provenance"), dict):
+        content["provenance"] = {"trials": None} | content["provenance"]
+    if version < 2 and isinstance(content.get("claims"), dict):
+        content["claims"] = {name: _claim_of_version_1(claim) for name, claim in content["claims"].items()}
     return content
+
+
+def _claim_of_version_1(claim: Any) -> Any:
+    """A claim from before comparisons were kept: its word and sentence, and nothing to judge again."""
+    if not isinstance(claim, dict):
+        return claim
+    kept = {name: value for name, value in claim.items() if name not in ("measured", "level", "comparisons", "why")}
+    unknown = {
+        "matters": None,
+        "unit": "",
+        "controls": [],
+        "looks": 1,
+        "readings": [],
+        "comparisons": [],
+        "published": {},
+    }
+    return unknown | kept | {"sees": claim.get("why", ""), "why": ""}
 
 
 def first_mistake(problem: ValidationError) -> str:

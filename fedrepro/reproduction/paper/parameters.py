@@ -72,12 +72,18 @@ def profile_of(declared: Declaration, values: Mapping[str, Any], named: str) -> 
     """
     order = sorted(PROFILES, key=lambda profile: profile != named)
     differing = {
-        profile: [name for name, value in values.items() if value != declared.profiles[profile][name]]
+        profile: [name for name, value in values.items() if not _fits(declared, profile, name, value)]
         for profile in order
     }
     nearest = min(order, key=lambda profile: len(differing[profile]))
     changed = ", ".join(f"{name}={values[name]}" for name in differing[nearest])
     return f"changed: {changed}" if changed else nearest
+
+
+def _fits(declared: Declaration, profile: Profile, name: str, value: Any) -> bool:
+    """Whether a value belongs to a profile: the full one has a plan of growing numbers of seeds."""
+    planned = declared.looks.get(name, []) if profile == "full" else []
+    return value == declared.profiles[profile][name] or value in planned
 
 
 def parameters_cell(key: str) -> str:

@@ -21,9 +21,11 @@ from fedrepro.reproduction.paper.displays import (
     rounded,
     run_in_words,
 )
+from fedrepro.reproduction.paper.judging import judged_claim, number
 from fedrepro.reproduction.paper.parameters import check_profile, pick, profile_of, studies_module
-from fedrepro.reproduction.paper.schema import Exhibit, declaration, suggestion
-from fedrepro.reproduction.verdicts import Verdict, if_testable
+from fedrepro.reproduction.paper.schema import Exhibit, declaration, folder, suggestion
+from fedrepro.reproduction.verdicts import Comparison, unavailable
+from fedrepro.reproduction.verdicts.agreement import Agreement, agreement
 
 if TYPE_CHECKING:
     from fedrepro.reproduction.figures import Drawing
@@ -175,6 +177,7 @@ class Paper:
         rows,
         *,
         digits: int = 4,
+        numbers: "Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None" = None,
         studies: Iterable[str] | None = None,
         seeds: Iterable[int] | None = None,
     ) -> TableDisplay | NoteDisplay:
@@ -189,6 +192,9 @@ class Paper:
             becomes columns, another one is dropped.
         digits
             Significant digits of the numbers on display; the file keeps them all.
+        numbers
+            Our value for every seed behind each cell that ``paper.toml`` lists under ``numbers``, by "row, column", or
+            a function that returns them. The published means are held against what these seeds predict.
         studies, seeds
             As for `figure`.
         """
@@ -198,6 +204,7 @@ class Paper:
         exhibit = _entry(self._declared.tables, name, "table", self.key)
         try:
             frame = pd.DataFrame(rows() if callable(rows) else rows)
+            held = self._numbers(name, exhibit, (numbers() if callable(numbers) else numbers) or {})
         except DataUnavailable as problem:
             self._tables[name] = results.Table(columns=[], rows=[], **self._lacking(name, exhibit, problem))
             return _note_of_lack(name, problem)
@@ -208,26 +215,31 @@ class Paper:
             columns=[str(column) for column in flat.columns],
             rows=results.plain([list(row) for row in flat.itertuples(index=False)], f"table {name}", gaps=True),
             files=[file],
+            numbers=held,
             **self._origin(name, exhibit, studies, seeds),
         )
-        return TableDisplay(f"{exhibit.title} ({exhibit.source})", flat, digits, exhibit.published)
+        return TableDisplay(f"{exhibit.title} ({exhibit.source})", flat, digits, exhibit.published, held)
 
-    def claim(self, name: str, verdict: Verdict | Callable[[], Verdict]) -> ClaimDisplay:
-        """Record the verdict on a claim (see `fedrepro.reproduction.verdicts`), or what a function says it is."""
+    def claim(self, name: str, comparisons: Iterable[Comparison] | Callable[[], Iterable[Comparison]]) -> ClaimDisplay:
+        """Judge a claim on its comparisons (see `fedrepro.reproduction.verdicts`) and record it.
+
+        Parameters
+        ----------
+        name
+            The claim's id in ``paper.toml``.
+        comparisons
+            All of its settings under all readings, or a function that returns them.
+        """
         self._check_parameters()
-        declared = _entry(self._declared.claims, name, "claim", self.key)
-        if callable(verdict):
-            verdict = if_testable(verdict)
-        if not isinstance(verdict, Verdict):
-            raise TypeError(f"claim {name} takes a Verdict, not {type(verdict).__name__}")
-        self._claims[name] = results.Claim(
-            **declared.model_dump(mode="json"),
-            verdict=verdict.verdict,
-            measured=results.plain(verdict.measured, f"claim {name}"),
-            why=verdict.why,
-            level=verdict.level,
-        )
-        return ClaimDisplay(name, declared.text, verdict, self.profile)
+        _entry(self._declared.claims, name, "claim", self.key)
+        try:
+            given = list(comparisons() if callable(comparisons) else comparisons)
+        except DataUnavailable as problem:
+            given = [unavailable("all", str(problem))]
+        if wrong := next((one for one in given if not isinstance(one, Comparison)), None):
+            raise TypeError(f"claim {name} takes comparisons, not {type(wrong).__name__}")
+        self._claims[name] = judged = judged_claim(self._declared, name, given, self.parameters._asdict())
+        return ClaimDisplay(name, judged, self.profile, self._agreement(name, judged))
 
     def erratum(self, name: str, measured: Mapping[str, Any] | Callable[[], Mapping[str, Any]]) -> NoteDisplay:
         """Attach the numbers that prove (or refute) a mistake of the paper, or a function that returns them."""
@@ -271,9 +283,27 @@ class Paper:
         )
         write_output(self._folder / "results.json", found.to_json())
         self._remove_leftovers()
-        verdicts = tuple((name, self._claims[name].verdict) for name in self._declared.claims)
+        verdicts = tuple(
+            (name, self._claims[name].verdict, self._agreement(name, self._claims[name]))
+            for name in self._declared.claims
+        )
         chosen_for_us = None if settings.output_folder() else self._folder
         return Summary(self._declared.paper.title, self.profile, verdicts, chosen_for_us)
+
+    def _numbers(self, name: str, exhibit: Exhibit, given: Mapping[str, Any]) -> dict[str, results.Number]:
+        if wrong := sorted(set(given) ^ set(exhibit.numbers)):
+            problem = "is not in paper.toml" if wrong[0] in given else "is in paper.toml and was not given"
+            raise ValueError(f"table {name}: the number {wrong[0]!r} {problem}")
+        return {cell: number(exhibit.numbers[cell], given[cell]) for cell in exhibit.numbers}
+
+    @cached_property
+    def _reference(self) -> results.Results | None:
+        path = folder(self.key) / "reference" / "results.json"
+        return results.load(path) if path.is_file() else None
+
+    def _agreement(self, name: str, judged: results.Claim) -> Agreement:
+        there = self._reference.claims.get(name) if self._reference else None
+        return agreement(judged.comparisons, there.comparisons if there else [])
 
     def _check_parameters(self) -> None:
         """Refuse to go on with parameters that a notebook has changed since it made this object."""

@@ -13,7 +13,15 @@ from fedrepro.extras import optional
 from fedrepro.reproduction.results import first_mistake
 
 with optional():
-    from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError, field_validator, model_validator
+    from pydantic import (
+        BaseModel,
+        ConfigDict,
+        Field,
+        StringConstraints,
+        ValidationError,
+        field_validator,
+        model_validator,
+    )
 
 Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -99,6 +107,15 @@ class Parameter(_Strict):
         return self.accept(name, value)
 
 
+class Published(_Strict):
+    """A published mean, which is held against the prediction of our seeds."""
+
+    value: float
+    spread: float | None = None  # the paper's own ±
+    runs: Annotated[int, Field(ge=1)] | None = None  # of which it is the mean; not stated: taken as one run, and said
+    near: Annotated[float, Field(ge=0)] = 0.0  # how far outside the prediction still counts as near
+
+
 class Exhibit(_Strict):
     """A figure or a table: what the paper says about it, and the values that it printed."""
 
@@ -106,17 +123,51 @@ class Exhibit(_Strict):
     source: Prose
     says: Prose
     published: dict[str, Any] = {}
+    numbers: dict[Prose, Published] = {}  # cells of a table, by "row, column"
+
+
+class Axis(_Strict):
+    """Something that the paper leaves open and on which claims are judged under every value."""
+
+    question: Prose
+    values: dict[Prose, Prose]  # each value with the evidence for it
+    primary: Prose
+    why: Prose  # that one is the primary value
+
+    @model_validator(mode="after")
+    def _primary_is_a_value(self):
+        if self.primary not in self.values:
+            raise ValueError(f"primary is {self.primary!r}, which is not one of {_listed(self.values)}")
+        return self
 
 
 class Claim(_Strict):
-    """A sentence that can be right or wrong, and by how much it may miss."""
+    """A sentence that can be right or wrong, and what its verdict needs."""
 
     text: Prose
     source: Prose
     kind: Literal["comparison", "equality", "bound", "identity"]
     varies: Prose
+    sees: Prose  # what we see, with slots: see `fedrepro.reproduction.verdicts.sentences.fill`
     tolerance: dict[str, float] = {}
     figures: list[Id] = []
+    readings: list[Id] = []  # the axes on which it is judged
+    matters: Annotated[float, Field(gt=0)] | None = None  # the smallest effect that matters, in `unit`
+    unit: str = ""
+    published: dict[Prose, Published] = {}  # the published effect in a setting
+    controls: list[Prose] = []  # what else differs between what is compared
+    seeds: Name | None = None  # the parameter that says how many seeds it rests on
+
+    @model_validator(mode="after")
+    def _effects_have_a_size(self):
+        if self.kind == "comparison" and self.matters is None:
+            raise ValueError("a comparison needs `matters`, the smallest effect that matters")
+        return self
+
+    @property
+    def is_universal(self) -> bool:
+        """Whether one counter-example refutes it."""
+        return self.kind in ("bound", "identity")
 
 
 class Erratum(_Strict):
@@ -152,6 +203,10 @@ class Declaration(_Strict):
     figures: dict[Id, Exhibit] = {}
     tables: dict[Id, Exhibit] = {}
     claims: dict[Id, Claim] = {}
+    readings: dict[Id, Axis] = {}
+    looks: dict[
+        Name, list[int]
+    ] = {}  # parameter to the numbers of seeds at which the full profile looks, up to the cap
     errata: dict[Id, Erratum] = {}
     choices: dict[Id, Choice] = {}
 
@@ -172,7 +227,26 @@ class Declaration(_Strict):
         for name, claim in self.claims.items():
             if unknown := [used for used in claim.figures if used not in self.exhibits]:
                 raise ValueError(f"claims.{name}.figures: {unknown[0]!r} is neither a figure nor a table")
+            if unknown := [axis for axis in claim.readings if axis not in self.readings]:
+                raise ValueError(f"claims.{name}.readings: {unknown[0]!r} is not one of the readings")
+            if claim.seeds is not None and claim.seeds not in self.looks:
+                raise ValueError(f"claims.{name}.seeds: looks.{claim.seeds} is missing")
+        for name in self.looks:
+            self._check_looks(name)
         return self
+
+    def _check_looks(self, name: str) -> None:
+        looks = self.looks[name]
+        if name not in self.parameters:
+            raise ValueError(f"looks.{name} is not a parameter")
+        if not looks or looks != sorted(set(looks)):
+            raise ValueError(f"looks.{name} is a list of growing numbers of seeds")
+        if self.profiles["full"][name] != looks[0]:
+            raise ValueError(f"looks.{name} begins with {looks[0]}, and profiles.full.{name} is another number")
+        try:
+            self.parameters[name].accept(name, looks[-1])
+        except UserError as problem:
+            raise ValueError(f"looks.{name}: {problem}") from None
 
     def _check_profile(self, profile: Profile) -> None:
         values = self.profiles.get(profile)
@@ -186,6 +260,10 @@ class Declaration(_Strict):
                 self.parameters[name].accept(name, value)
             except UserError as problem:
                 raise ValueError(f"profiles.{profile}: {problem}") from None
+
+    def primary(self, claim: str) -> dict[str, str]:
+        """The axes of a claim's readings, with the primary value of each."""
+        return {axis: self.readings[axis].primary for axis in self.claims[claim].readings}
 
     @cached_property
     def exhibits(self) -> dict[str, Exhibit]:

@@ -10,6 +10,7 @@ from fedrepro.reproduction.provenance import source_hash
 from fedrepro.reproduction.report.collect import PaperPage, collect
 from fedrepro.reproduction.results import Provenance
 from fedrepro.reproduction.verdicts import VERDICTS
+from fedrepro.reproduction.verdicts.agreement import family
 
 with optional():
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -59,7 +60,7 @@ def totals(papers: Iterable[PaperPage]) -> dict:
     return {
         "claims": len(claims),
         "judged": sum(claim.verdict is not None for claim in claims),
-        "at_95": sum(claim.here is not None and claim.here.level == 0.95 for claim in claims),
+        "family": family((one.direction, one.p) for claim in claims if claim.shown for one in claim.shown.comparisons),
         "verdicts": {word: sum(claim.verdict == word for claim in claims) for word in VERDICTS},
     }
 

@@ -2,5 +2,6 @@
 
 from fedrepro.reproduction.study.runs import NoRuns, Run, Runs, at_hand
 from fedrepro.reproduction.study.study import Study, grid
+from fedrepro.reproduction.study.until import Decided
 
-__all__ = ["NoRuns", "Run", "Runs", "Study", "at_hand", "grid"]
+__all__ = ["Decided", "NoRuns", "Run", "Runs", "Study", "at_hand", "grid"]

@@ -6,7 +6,7 @@ import itertools
 import json
 import operator
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from fedrepro import settings as process
@@ -20,6 +20,7 @@ from fedrepro.reproduction.study.planning import STORED, TO_RUN, History, Planne
 from fedrepro.reproduction.study.runs import Run, Runs
 from fedrepro.reproduction.study.source_closure import source_closure
 from fedrepro.reproduction.study.store import Damaged, Store, canonical_json, key_of, library_versions
+from fedrepro.reproduction.study.until import Decided
 from fedrepro.trace import Trace
 
 _SCALARS = (str, int, float, bool, type(None))
@@ -96,7 +97,12 @@ class Study:
         """Hash of every module that the trial depends on."""
         return source_closure(self.trial)
 
-    def run(self, engine: Engine | None = None, progress: "Callable[[Work], None] | None" = None) -> Runs:
+    def run(
+        self,
+        engine: Engine | None = None,
+        progress: "Callable[[Work], None] | None" = None,
+        until: Decided | None = None,
+    ) -> Runs:
         """Run what is not stored yet, store it, and return everything.
 
         Parameters
@@ -106,7 +112,11 @@ class Study:
             local processes as ``FEDREPRO_JOBS`` says.
         progress
             Called with the `Work` at the start, and again whenever a trial has been stored.
+        until
+            Look at growing numbers of the seeds, and stop as soon as a question is decided; by default all seeds run.
         """
+        if until is not None:
+            return self._look_by_look(until, engine, progress)
         listed = self.listed()
         work = Work(listed)
         if work.missing:
@@ -121,6 +131,16 @@ class Study:
         except KeyboardInterrupt:
             raise Interrupted("finished trials are kept; to go on from there, run the study again.") from None
         return work.runs()
+
+    def _look_by_look(self, until: Decided, engine: Engine | None, progress: "Callable[[Work], None] | None") -> Runs:
+        seeds = list(self.seeds)
+        if len(seeds) < until.looks[-1]:
+            raise UserError(f"Study {self.name!r} has {len(seeds)} seeds, and its last look needs {until.looks[-1]}.")
+        *earlier, last = (replace(self, seeds=seeds[:look]) for look in until.looks)
+        for study in earlier:
+            if until.settles(runs := study.run(engine, progress)):
+                return runs
+        return last.run(engine, progress)
 
     def listed(self, group: str = "") -> "Listed":
         """The trials of this study, for `Work`; raises DataUnavailable where a data set cannot be had.

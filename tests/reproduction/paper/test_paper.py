@@ -3,6 +3,7 @@ import importlib
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -27,13 +28,26 @@ def draw(paper, seeds=None):
         fig.curve(fig.subplots(), runs, "loss", label="fast")
 
 
+def falls(size=1.0):
+    """Comparisons of the claim that the loss falls: by so much, in both settings under both readings."""
+    spread = np.linspace(-0.1, 0.1, 5)
+    return [
+        verdicts.more(size + spread, 0.0, setting=setting, names=("first", "last"), reading={"iterate": iterate})
+        for setting in ("half way", "the end")
+        for iterate in ("last", "average")
+    ]
+
+
+def ends(ratio, tolerance=1e-9):
+    return [verdicts.identity(ratio, 1 / 8, tolerance, setting="every run", name="ratio")]
+
+
 def produce_everything(values) -> Paper:
     paper = Paper("tiny", parameters=values)
     draw(paper)
     paper.table("table-1", pd.DataFrame({"method": ["fast", "slow"], "loss": [1 / 3, math.nan]}))
-    paper.claim("loss-falls", verdicts.judge_less(np.zeros(5), np.ones(5)))
-    tolerance = paper.tolerance("ends-at-an-eighth")["ratio"]
-    paper.claim("ends-at-an-eighth", lambda: verdicts.judge_identity(0.125, 1 / 8, tolerance))
+    paper.claim("loss-falls", falls())
+    paper.claim("ends-at-an-eighth", lambda: ends(0.125, paper.tolerance("ends-at-an-eighth")["ratio"]))
     paper.erratum("halving", {"printed": np.float64(0.3), "correct": 0.5})
     return paper
 
@@ -167,8 +181,9 @@ def test_the_parameters_cell_is_the_quick_profile(tiny):
 def test_a_run_is_called_by_its_values(tiny, quick_values, changes, profile):
     paper = Paper("tiny", parameters=quick_values | changes)
     assert paper.profile == profile
-    marked = repr(paper.claim("loss-falls", verdicts.not_testable("no.")))
+    marked = repr(paper.claim("loss-falls", falls()))
     assert (profile in marked) is (profile != "full")
+    assert ("loss-falls: reproduced" in marked) is (profile == "full")
 
 
 @pytest.mark.parametrize(
@@ -177,7 +192,7 @@ def test_a_run_is_called_by_its_values(tiny, quick_values, changes, profile):
         lambda paper: paper.runs("figure-1"),
         lambda paper: paper.figure("figure-1").__enter__(),
         lambda paper: paper.table("table-1", []),
-        lambda paper: paper.claim("loss-falls", verdicts.not_testable("no.")),
+        lambda paper: paper.claim("loss-falls", falls()),
     ],
 )
 @pytest.mark.parametrize("value", [9, "5", np.arange(5), None])
@@ -226,12 +241,18 @@ def test_results_hold_what_the_contract_says(tiny, quick_values, tmp_path):
     assert (table["columns"], table["rows"]) == (["method", "loss"], [["fast", 1 / 3], ["slow", None]])
     claim = written["claims"]["loss-falls"]
     assert claim["verdict"] == "reproduced"
-    assert {"text", "verdict", "measured", "why"} <= set(claim)
+    assert {"text", "verdict", "sees", "why", "readings", "comparisons", "published"} <= set(claim)
+    first = claim["comparisons"][0]
+    assert (first["setting"], first["reading"], first["direction"]) == ("half way", {"iterate": "last"}, "confirmed")
+    assert first["values"] == pytest.approx([0.9, 0.95, 1.0, 1.05, 1.1]) and first["mean"] == pytest.approx(1.0)
+    assert claim["published"]["the end"]["place"] == "outside"
+    assert [reading["primary"] for reading in claim["readings"]] == [True, False]
+    assert claim["sees"].startswith("First is 1 nats above last [")
     assert written["errata"][0]["measured"] == {"printed": 0.3, "correct": 0.5}
     assert written["choices"][0]["measured"] is None
     assert {"commit", "versions", "seconds", "trials", "data", "source", "target"} == set(written["provenance"])
     assert written["provenance"]["trials"]["number"] == 5
-    assert summary.counts["reproduced"] == 2
+    assert summary.counts == {"agrees": 0, "differs": 0, "too small to tell": 0, "no reference": 2}
 
 
 def test_a_trial_that_two_studies_share_counts_once(tiny, quick_values, tmp_path):
@@ -305,7 +326,7 @@ def test_data_that_are_unavailable_cost_only_what_needs_them(tiny, quick_values,
     with paper.figure("figure-1") as fig:
         fig.curve(fig.subplots(), runs, "loss", label="fast")
     paper.table("table-1", lambda: [{"loss": loss} for loss in runs.column("loss")[:, -1]])
-    shown = paper.claim("loss-falls", lambda: verdicts.judge_less(runs.column("loss")[:, -1], np.ones(5)))
+    shown = paper.claim("loss-falls", lambda: ends(runs.column("loss")[:, -1]))
     assert "not testable here" in repr(paper.choice("rounds", lambda: {"seeds": runs.seeds}))
     paper.erratum("halving", lambda: {"rounds": len(runs)})
     paper.close()
@@ -315,7 +336,7 @@ def test_data_that_are_unavailable_cost_only_what_needs_them(tiny, quick_values,
     assert written["tables"]["table-1"]["not_testable"] == "The data are not there."
     assert written["claims"]["loss-falls"]["verdict"] == "not-testable"
     assert written["errata"][0]["measured"] == {"not testable here": "The data are not there."}
-    assert "not-testable" in repr(shown)
+    assert "The data are not there." in repr(shown)
     # The picture of the earlier call is no part of the result any more.
     assert list((tmp_path / "output" / "figures").iterdir()) == []
     assert plt.get_fignums() == before
@@ -361,7 +382,7 @@ def test_after_a_reload_one_process_runs_the_new_code(tiny, quick_values):
         lambda paper: paper.figure("figure-2").__enter__(),
         lambda paper: paper.table("table-1", [], studies=["figure-2"]),
         lambda paper: paper.table("tabel-1", None),
-        lambda paper: paper.claim("loss-fall", verdicts.not_testable("no.")),
+        lambda paper: paper.claim("loss-fall", falls()),
         lambda paper: paper.erratum("halvin", measured={}),
         lambda paper: paper.choice("round", measured={}),
         lambda paper: paper.runs("figure-2"),
@@ -374,9 +395,77 @@ def test_unknown_ids_are_refused_with_a_suggestion(tiny, quick_values, call):
         call(Paper("tiny", parameters=quick_values))
 
 
-def test_a_claim_takes_a_verdict(tiny, quick_values):
-    with pytest.raises(TypeError, match="takes a Verdict"):
-        Paper("tiny", parameters=quick_values).claim("loss-falls", True)
+def test_a_claim_takes_comparisons(tiny, quick_values):
+    paper = Paper("tiny", parameters=quick_values)
+    with pytest.raises(TypeError, match="takes comparisons, not bool"):
+        paper.claim("loss-falls", [True])
+    with pytest.raises(ValueError, match="claim loss-falls: 'middle' is not a value of the reading 'iterate'"):
+        paper.claim("loss-falls", [one.under(iterate="middle") for one in falls()[:1]])
+    with pytest.raises(ValueError, match="claim loss-falls: there is no setting 'half way'"):
+        paper.claim("loss-falls", falls()[2:])
+
+
+def test_only_the_full_profile_gives_a_verdict(tiny, quick_values, tmp_path):
+    full = produce_everything(quick_values | {"seeds": 20})
+    assert full.close().counts["reproduced"] == 2
+    reference = tiny.folder / "reference" / "results.json"
+    reference.parent.mkdir()
+    reference.write_bytes((tmp_path / "output" / "results.json").read_bytes())
+    quick = produce_everything(quick_values)
+    assert quick.close().counts["agrees"] == 2
+    shown = quick.claim("loss-falls", falls(-1.0))
+    assert "re-run: differs" in shown._repr_html_() and "reproduced" not in repr(shown)
+    assert "too small to tell" in repr(quick.claim("loss-falls", falls(0.01)))
+
+
+def test_a_full_run_pays_for_its_looks(tiny, quick_values, tmp_path):
+    tiny.edit(
+        "paper.toml",
+        'figures = ["figure-1"]\n[claims.loss-falls.p',
+        'seeds = "seeds"\nfigures = []\n[claims.loss-falls.p',
+    )
+    tiny.edit("paper.toml", "[figures.figure-1]", "[looks]\nseeds = [20, 30, 40]\n\n[figures.figure-1]")
+    for seeds, looks, profile in ((5, 1, "quick"), (20, 3, "full"), (30, 3, "full"), (21, 1, "changed: seeds=21")):
+        paper = Paper("tiny", parameters=quick_values | {"seeds": seeds})
+        assert paper.profile == profile
+        judged = paper.claim("loss-falls", falls()).judged
+        assert judged.looks == looks
+        assert min(one.alpha for one in judged.comparisons) == pytest.approx(0.05 / looks / 4)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("matters = 0.1", "", "claims.loss-falls: a comparison needs `matters`"),
+        ('readings = ["iterate"]', 'readings = ["itrate"]', "claims.loss-falls.readings: 'itrate' is not one of"),
+        ('primary = "last"', 'primary = "first"', "readings.iterate: primary is 'first', which is not one of"),
+        ('unit = "nats"', 'seeds = "seeds"', "claims.loss-falls.seeds: looks.seeds is missing"),
+        ("[figures.figure-1]", "[looks]\nseeds = [30, 20]\n[figures.figure-1]", "a list of growing numbers"),
+        ("[figures.figure-1]", "[looks]\nseeds = [30]\n[figures.figure-1]", "profiles.full.seeds is another number"),
+        ("[figures.figure-1]", "[looks]\nseeds = [20, 99]\n[figures.figure-1]", "must be at most 50"),
+        ("[figures.figure-1]", "[looks]\nsed = [20]\n[figures.figure-1]", "looks.sed is not a parameter"),
+        ("value = 0.8, runs = 5", "value = 0.8, runs = 0", "published.the end.runs"),
+    ],
+)
+def test_a_mistake_about_verdicts_is_named_with_its_place(tiny, old, new, sentence):
+    tiny.edit("paper.toml", old, new)
+    with pytest.raises(UserError, match=re.escape(sentence)):
+        declaration("tiny")
+
+
+def test_published_cells_are_held_against_our_seeds(tiny, quick_values, tmp_path):
+    tiny.edit(
+        "paper.toml",
+        "[claims.loss-falls]",
+        '[tables.table-1.numbers]\n"fast, loss" = { value = 0.13, spread = 0.01, runs = 5 }\n[claims.loss-falls]',
+    )
+    paper = Paper("tiny", parameters=quick_values)
+    shown = paper.table("table-1", [{"loss": 0.125}], numbers={"fast, loss": np.linspace(0.12, 0.13, 5)})
+    assert repr(shown).endswith("Of 1 published means, by the prediction of our seeds: 1 inside.")
+    with pytest.raises(ValueError, match=r"'fast, loss' is in paper.toml and was not given"):
+        paper.table("table-1", [{"loss": 0.125}])
+    with pytest.raises(ValueError, match=r"the number 'slow, loss' is not in paper.toml"):
+        paper.table("table-1", [{"loss": 0.125}], numbers={"fast, loss": [0.1] * 5, "slow, loss": [0.1] * 5})
 
 
 def test_measured_numbers_are_finite(tiny, quick_values):
@@ -400,15 +489,16 @@ def test_figures_are_closed(tiny, quick_values):
 
 def test_displays_are_rounded_escaped_and_marked_quick(tiny, quick_values):
     paper = Paper("tiny", parameters=quick_values)
-    claim = paper.claim("loss-falls", verdicts.Verdict("partly", {}, "a < b by 1/3."))
-    assert "a &lt; b" in claim._repr_html_()
+    tiny.edit("paper.toml", "The last loss is lower", "The last loss is < and lower")
+    claim = Paper("tiny", parameters=quick_values).claim("loss-falls", falls(1 / 3))
+    assert "is &lt; and" in claim._repr_html_() and "0.333 nats" in claim._repr_html_()
     assert "quick profile" in repr(claim)
     table = paper.table("table-1", pd.DataFrame({"loss": [1 / 3, math.nan]}))
     assert "0.3333" in repr(table)
     assert "0.33333" not in repr(table) + table._repr_html_()
     assert "<td>–</td>" in table._repr_html_() and "nan" not in (repr(table) + table._repr_html_()).lower()
     assert "0.3333" in repr(paper.erratum("halving", measured={"printed": 1 / 3}))
-    assert repr(paper).startswith("Paper 'tiny' (quick profile): 0 of 1 figures, 1 of 1 tables, 1 of 2 claims so far; ")
+    assert repr(paper).startswith("Paper 'tiny' (quick profile): 0 of 1 figures, 1 of 1 tables, 0 of 2 claims so far; ")
 
 
 def test_a_named_index_becomes_columns(tiny, quick_values, tmp_path):

@@ -1,0 +1,95 @@
+"""``fedrepro verdicts``: what holds, claim by claim, in the terminal; and whether a run of one's own agrees."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedrepro.cli.exits import DIFFERS, complain
+from fedrepro.errors import UserError
+
+
+def verdicts(
+    papers: Annotated[list[str] | None, typer.Argument(metavar="[PAPER]...", help="Keys; without them, all.")] = None,
+    profile: Annotated[str, typer.Option(help="Which run to put beside the reference: quick or full.")] = "quick",
+    output: Annotated[Path | None, typer.Option(help="The folder of that run.", show_default="out/<profile>")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with code 3 where this run differs.")] = False,
+) -> None:
+    """Show the verdicts of the reference, and whether this machine's run agrees with them."""
+    from fedrepro.reproduction.paper.parameters import check_profile
+    from fedrepro.reproduction.paper.schema import folder, keys
+
+    folder_of_run = output or Path("out") / check_profile(profile)
+    if output is not None and not output.is_dir():
+        raise UserError(f"There is no folder {output}: name the output folder of a run.")
+    chosen = list(dict.fromkeys(papers or keys()))
+    for key in chosen:
+        folder(key)
+    rows = [row for key in chosen for row in claims(key, folder_of_run)]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
+    else:
+        _show(rows)
+    differing = [row for row in rows if row["agreement"] == "differs"]
+    if check and differing:
+        names = ", ".join(f"{row['paper']}/{row['claim']}" for row in differing)
+        complain(f"this run differs from the reference in {len(differing)} of {len(rows)} claims: {names}.")
+        raise typer.Exit(DIFFERS)
+
+
+def claims(key: str, output: Path) -> list[dict]:
+    """Every claim of a paper: the reference's verdict and sentence, and what the run in ``output`` says beside it."""
+    from fedrepro.reproduction.paper.schema import declaration, folder
+    from fedrepro.reproduction.results import load
+    from fedrepro.reproduction.verdicts.agreement import agreement
+
+    there, here = (
+        load(path) if path.is_file() else None
+        for path in (folder(key) / "reference" / "results.json", output / key / "results.json")
+    )
+    rows = []
+    for name, declared in declaration(key).claims.items():
+        reference = there.claims.get(name) if there else None
+        run = here.claims.get(name) if here else None
+        rows.append(
+            {
+                "paper": key,
+                "claim": name,
+                "text": declared.text,
+                "verdict": reference.verdict if reference else None,
+                "sees": reference.sees if reference else "",
+                "why": reference.why if reference else "",
+                "run": {"profile": here.profile, "verdict": run.verdict, "sees": run.sees} if here and run else None,
+                "agreement": agreement(run.comparisons, reference.comparisons if reference else [])
+                if run
+                else "not run",
+            }
+        )
+    return rows
+
+
+def _show(rows: list[dict]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
+    for heading, width in (("claim", 24), ("verdict", 14), ("this run", 12), ("what we see", None)):
+        table.add_column(heading, min_width=width, overflow="fold", ratio=None if width else 1)
+    paper = None
+    for row in rows:
+        if row["paper"] != paper:
+            paper = row["paper"]
+            table.add_row(f"[bold]{paper}[/bold]")
+        word = (row["verdict"] or "no reference").replace("-", " ")
+        table.add_row(
+            f"  {row['claim']}", word, row["agreement"], f"{row['sees']} {row['why']}".strip().replace("[", r"\[")
+        )
+    console = Console(soft_wrap=False)
+    console.print(table)
+    counted = {
+        word: sum(row["verdict"] == word for row in rows) for word in dict.fromkeys(row["verdict"] for row in rows)
+    }
+    said = ", ".join(f"{count} {(word or 'without a reference').replace('-', ' ')}" for word, count in counted.items())
+    console.print(f"{len(rows)} claims: {said}.")

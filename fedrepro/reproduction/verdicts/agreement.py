@@ -1,0 +1,58 @@
+"""Whether a run of one's own says what the reference says, direction by direction."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple, Protocol, get_args
+
+from fedrepro.reproduction.verdicts.rule import ALPHA, Direction, holm
+
+Agreement = Literal["agrees", "differs", "too small to tell", "no reference"]
+AGREEMENTS: tuple[Agreement, ...] = get_args(Agreement)
+
+
+class Directed(Protocol):
+    """What is asked of a comparison: see `fedrepro.reproduction.results.Comparison`."""
+
+    @property
+    def setting(self) -> str: ...
+    @property
+    def reading(self) -> dict[str, str]: ...
+    @property
+    def direction(self) -> Direction | None: ...
+
+
+def agreement(here: Sequence[Directed], reference: Sequence[Directed]) -> Agreement:
+    """Whether the comparisons of a run point where those of the reference do.
+
+    It *differs* where one is confirmed and the other contradicted, *agrees* where all that the reference decides is
+    decided here in the same direction, and is *too small to tell* otherwise.
+    """
+    there = {_key(one): one.direction for one in reference if one.direction is not None}
+    pairs = [(one.direction, there[_key(one)]) for one in here if _key(one) in there]
+    if not pairs:
+        return "no reference"
+    if any({"confirmed", "contradicted"} == {ours, theirs} for ours, theirs in pairs):
+        return "differs"
+    decided = [(ours, theirs) for ours, theirs in pairs if theirs != "inconclusive"]
+    return "agrees" if all(ours == theirs for ours, theirs in decided) else "too small to tell"
+
+
+class Family(NamedTuple):
+    """How many comparisons of a paper were made with an interval, and what chance alone would do to them."""
+
+    compared: int
+    decided: int
+    standing: int  # at Holm over all comparisons of the paper
+    by_chance: float  # decided ones to expect if there were no effect at all, at 5 % each
+
+
+def family(comparisons: Iterable[tuple[Direction | None, float | None]]) -> Family:
+    """Count the comparisons of a paper, given as direction and p-value; those without a p-value are left out."""
+    random = [(direction, p) for direction, p in comparisons if p is not None]
+    standing = sum(passes for _, passes in holm([p for _, p in random], ALPHA))
+    directions = Counter(direction for direction, _ in random)
+    return Family(len(random), directions["confirmed"] + directions["contradicted"], standing, ALPHA * len(random))
+
+
+def _key(one: Directed) -> tuple:
+    return one.setting, tuple(sorted(one.reading.items()))

@@ -1,0 +1,181 @@
+"""Intervals over seeds: for a mean, for a published number, and how many seeds would decide a comparison."""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+LEVEL = 0.95
+POWER = 0.8
+MOST_SEEDS = 1_000_000  # beyond this a number of seeds is "no number of seeds"
+_MANY = 1000  # seeds: the spread is then as good as known
+_SPREAD_SHOWN = 0.8  # level of the interval for the spread, from which the range of seeds follows
+
+Place = Literal["inside", "near", "outside"]
+
+
+class Interval(NamedTuple):
+    """Mean of ``n`` values and its two-sided Student-t interval."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+
+class Seeds(NamedTuple):
+    """How many seeds would decide a comparison: the number, and the range that the unknown spread leaves."""
+
+    number: int
+    low: int
+    high: int
+
+
+def interval(values, level: float = LEVEL) -> Interval:
+    """Mean and Student-t interval of at least two values.
+
+    Parameters
+    ----------
+    values
+        One value per seed.
+    level
+        Two-sided confidence level.
+    """
+    sample = np.asarray(values, dtype=np.float64)
+    if not np.all(np.isfinite(sample)):
+        raise ValueError("values holds NaN or an infinity: there is no interval of it")
+    if sample.ndim != 1 or sample.size < 2:
+        raise ValueError(f"an interval needs a flat list of at least two values, not shape {sample.shape}")
+    mean, error = mean_and_error(sample)
+    if error == 0.0:
+        return Interval(mean, mean, mean, sample.size)
+    half = critical(1 - level, sample.size - 1) * error
+    return Interval(mean, mean - half, mean + half, sample.size)
+
+
+def critical(alpha: float, degrees: int | None) -> float:
+    """Half-width of the two-sided interval in standard errors: Student-t, or normal without degrees of freedom."""
+    from scipy import special
+
+    return float(special.ndtri(1 - alpha / 2) if degrees is None else special.stdtrit(degrees, 1 - alpha / 2))
+
+
+def two_sided(distance: float, degrees: int | None) -> float:
+    """Twice the chance of a larger distance, in standard errors: above 1 for a negative one."""
+    from scipy import special
+
+    return 2 * float(special.ndtr(-distance) if degrees is None else special.stdtr(degrees, -distance))
+
+
+def mean_and_error(sample: np.ndarray) -> tuple[float, float]:
+    """Mean and standard error; of equal numbers that number and exactly 0, where a sum would round."""
+    if np.all(sample == sample[0]):
+        return float(sample[0]), 0.0
+    return float(sample.mean()), float(sample.std(ddof=1) / np.sqrt(sample.size))
+
+
+class Prediction(NamedTuple):
+    """A published value, and where the mean of as many runs as the paper made would lie by our seeds."""
+
+    published: float
+    mean: float
+    low: float
+    high: float
+    place: Place
+
+
+def predict(values, published: float, runs: int, near: float = 0.0, level: float = LEVEL) -> Prediction:
+    """Where a published mean lies in the prediction interval that our seeds give for it.
+
+    Parameters
+    ----------
+    values
+        Our value for each seed.
+    published
+        The published mean.
+    runs
+        Of how many runs it is the mean.
+    near
+        How far outside the interval still counts as near: the paper's own ±, or a declared tolerance.
+    level
+        Level of the prediction interval.
+    """
+    sample = np.asarray(values, dtype=np.float64)
+    mean, error = mean_and_error(sample)
+    # The variance of the difference of two means is s²/n + s²/runs.
+    half = critical(1 - level, sample.size - 1) * error * float(np.sqrt(1 + sample.size / runs))
+    low, high = mean - half, mean + half
+    outside_by = max(low - published, published - high, 0.0)
+    place: Place = "inside" if outside_by == 0 else "near" if outside_by <= near else "outside"
+    return Prediction(float(published), mean, low, high, place)
+
+
+def seeds_for_advantage(error: float, n: int, effect: float, alpha: float) -> Seeds | None:
+    """How many seeds show an advantage of this size with 80 % power; None where no number of seeds does.
+
+    Parameters
+    ----------
+    error
+        Standard error of the mean over ``n`` seeds.
+    n
+        The number of seeds so far.
+    effect
+        The smallest advantage that matters.
+    alpha
+        The level of the two-sided test.
+    """
+    return _seeds(error, n, lambda deviation, seeds: _power_of_advantage(effect / deviation, seeds, alpha))
+
+
+def seeds_for_equality(error: float, n: int, tolerance: float, alpha: float) -> Seeds | None:
+    """How many seeds put the interval of two equal methods inside the tolerance with 80 % power; as above."""
+    return _seeds(error, n, lambda deviation, seeds: _power_of_equality(tolerance / deviation, seeds, alpha))
+
+
+def _seeds(error: float, n: int, power) -> Seeds | None:
+    from scipy import special
+
+    if error == 0.0:
+        return None  # every seed says the same: more of them say nothing new
+    degrees = n - 1
+    squares = error**2 * n * degrees  # Σ (x − mean)², which is σ² times a χ² variable
+    tails = ((1 - _SPREAD_SHOWN) / 2, 0.5, (1 + _SPREAD_SHOWN) / 2)
+    # The median of σ² given the squares, and the ends of its interval.
+    high, middle, low = (float(np.sqrt(squares / special.chdtri(degrees, 1 - tail))) for tail in tails)
+    found = [_least(lambda seeds, d=deviation: power(d, seeds)) for deviation in (middle, low, high)]
+    if found[0] is None:
+        return None
+    return Seeds(found[0], found[1] or found[0], found[2] or MOST_SEEDS)
+
+
+def _least(power) -> int | None:
+    """The least number of seeds that has the power, which grows with it."""
+    if power(MOST_SEEDS) < POWER:
+        return None
+    low, high = 1, 2
+    while power(high) < POWER:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if power(middle) >= POWER else (middle, high)
+    return high
+
+
+def _power_of_advantage(shift: float, seeds: int, alpha: float) -> float:
+    """Power of the two-sided t test, on the claimed side."""
+    from scipy import special
+
+    if seeds > _MANY:  # the spread is known
+        return float(special.ndtr(shift * np.sqrt(seeds) - critical(alpha, None)))
+    return 1 - float(special.nctdtr(seeds - 1, shift * np.sqrt(seeds), critical(alpha, seeds - 1)))
+
+
+def _power_of_equality(margin: float, seeds: int, alpha: float) -> float:
+    """Chance that the two-sided t interval of two equal methods lies within the margin (in standard deviations)."""
+    from scipy import special
+
+    degrees, root = seeds - 1, np.sqrt(seeds)
+    half = critical(alpha, degrees)
+    # Over the middles of a thousand equally likely values of the spread, in units of σ.
+    middles = (np.arange(1000) + 0.5) / 1000
+    spread = np.sqrt(special.chdtri(degrees, middles) / degrees) if seeds <= _MANY else np.ones(1)
+    return float(np.mean(np.maximum(0.0, 2 * special.ndtr(root * margin - half * spread) - 1)))

@@ -1,0 +1,284 @@
+"""The one rule by which every claim of every paper is judged.
+
+1. Every comparison has a *direction*. It is *confirmed* where its interval lies wholly on the claimed side (for an
+   equality wholly inside the tolerance), *contradicted* where it lies wholly on the other side (outside the
+   tolerance), *inconclusive* otherwise. Intervals are Student-t over seeds, drawn at the level at which Holm's
+   procedure tests the comparison among all that the claim combines, 5 % in all; where a plan allows several looks at
+   growing numbers of seeds, the 5 % are split over them. A universal statement is contradicted by one counter-example.
+2. A *reading* of the paper *holds* if all its settings are confirmed, is *mixed* if some are confirmed and some
+   contradicted, *fails* if some are contradicted and none confirmed, and is *open* otherwise.
+3. A claim is *reproduced* if all readings hold; *depends* if some hold and some fail or are mixed; *partly* if none
+   holds and one is mixed; *not-reproduced* if all fail; *not-testable* if nothing could be compared; *inconclusive*
+   otherwise.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from fedrepro.reproduction.verdicts.comparisons import Comparison
+from fedrepro.reproduction.verdicts.intervals import (
+    Seeds,
+    critical,
+    mean_and_error,
+    seeds_for_advantage,
+    seeds_for_equality,
+    two_sided,
+)
+
+Direction = Literal["confirmed", "contradicted", "inconclusive"]
+Outcome = Literal["holds", "mixed", "fails", "open"]
+Word = Literal["reproduced", "depends", "partly", "inconclusive", "not-reproduced", "not-testable"]
+VERDICTS: tuple[Word, ...] = get_args(Word)
+ALPHA = 0.05  # of one claim, over all its comparisons and looks
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A comparison and what the rule says about it.
+
+    Attributes
+    ----------
+    comparison
+        The comparison.
+    direction
+        None where it is unavailable.
+    mean, low, high
+        The advantage (or difference) and its interval; None without randomness.
+    alpha
+        The level at which it was tested: the interval has level 1 − alpha.
+    p
+        The least such level that would decide it.
+    needed
+        How many seeds would decide an inconclusive one; None where no number would.
+    negligible
+        Whether the whole interval is smaller than the smallest effect that matters.
+    """
+
+    comparison: Comparison
+    direction: Direction | None
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    alpha: float | None = None
+    p: float | None = None
+    needed: Seeds | None = None
+    negligible: bool = False
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A value for every axis that the paper leaves open, and whether the claim holds under it."""
+
+    values: Mapping[str, str]
+    outcome: Outcome
+    primary: bool
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the rule says about a claim: the word, and everything that it rests on."""
+
+    word: Word
+    judged: tuple[Judged, ...]
+    readings: tuple[Reading, ...]
+
+    @property
+    def primary(self) -> Reading | None:
+        """The primary reading, if it was compared."""
+        return next((reading for reading in self.readings if reading.primary), None)
+
+    def under(self, reading: Mapping[str, str]) -> tuple[Judged, ...]:
+        """The comparisons that belong to a reading."""
+        return tuple(one for one in self.judged if _belongs(one.comparison, reading))
+
+
+def judge(
+    comparisons: Sequence[Comparison],
+    *,
+    primary: Mapping[str, str] | None = None,
+    universal: bool = False,
+    matters: float | None = None,
+    looks: int = 1,
+) -> Verdict:
+    """Judge a claim.
+
+    Parameters
+    ----------
+    comparisons
+        All of its settings under all readings.
+    primary
+        The axes that the paper leaves open, with the primary value of each.
+    universal
+        Whether the claim is a universal statement (a bound, an identity): one counter-example then refutes a reading.
+    matters
+        The smallest effect that matters, in the unit of the advantages.
+    looks
+        At how many numbers of seeds the plan looks in all.
+    """
+    primary = dict(primary or {})
+    _check(comparisons, primary, looks)
+    judged = _directions(comparisons, ALPHA / looks, matters)
+    if all(one.direction is None for one in judged):
+        return Verdict("not-testable", tuple(judged), ())
+    readings = [
+        Reading(
+            values, _outcome([one for one in judged if _belongs(one.comparison, values)], universal), values == primary
+        )
+        for values in _combinations(comparisons, primary)
+    ]
+    return Verdict(_word([reading.outcome for reading in readings]), tuple(judged), tuple(readings))
+
+
+def deciding_axes(readings: Sequence[Reading]) -> tuple[str, ...]:
+    """The fewest axes whose values tell whether a reading holds."""
+    axes = list(readings[0].values)
+    for size in range(1, len(axes) + 1):
+        for chosen in itertools.combinations(axes, size):
+            seen: dict[tuple[str, ...], set[bool]] = {}
+            for reading in readings:
+                key = tuple(reading.values[axis] for axis in chosen)
+                seen.setdefault(key, set()).add(reading.outcome == "holds")
+            if all(len(outcomes) == 1 for outcomes in seen.values()):
+                return chosen
+    return ()
+
+
+def holm(p_values: Sequence[float], alpha: float) -> list[tuple[float, bool]]:
+    """For each p-value the level at which Holm's procedure tests it, and whether it passes.
+
+    What comes after the first that does not pass is not tested any more; its level is that of the one that stopped the
+    procedure, at which none of them would have passed either.
+    """
+    levels: dict[int, tuple[float, bool]] = {}
+    level, passing = alpha, True
+    for rank, at in enumerate(np.argsort(p_values, kind="stable")):
+        if passing:
+            level = alpha / (len(p_values) - rank)
+            passing = bool(p_values[at] <= level)
+        levels[int(at)] = level, passing
+    return [levels[at] for at in range(len(p_values))]
+
+
+def _check(comparisons: Sequence[Comparison], primary: Mapping[str, str], looks: int) -> None:
+    if not comparisons:
+        raise ValueError("there is no comparison to judge")
+    if looks < 1:
+        raise ValueError(f"a claim is looked at once or more often, not {looks} times")
+    for one in comparisons:
+        if unknown := sorted(set(one.reading) - set(primary)):
+            raise ValueError(f"{one.setting}: {unknown[0]!r} is not an axis of the claim's readings")
+    keys = [(one.setting, tuple(sorted(one.reading.items()))) for one in comparisons]
+    if twice := next((key for key in keys if keys.count(key) > 1), None):
+        raise ValueError(f"the setting {twice[0]!r} is compared twice under the reading {dict(twice[1])}")
+
+
+def _directions(comparisons: Sequence[Comparison], alpha: float, matters: float | None) -> list[Judged]:
+    found: dict[int, Judged] = {}
+    random = {at: _estimate(one) for at, one in enumerate(comparisons) if one.is_random}
+    tested = holm([estimate.p for estimate in random.values()], alpha)
+    for (at, estimate), (level, passes) in zip(random.items(), tested, strict=True):
+        found[at] = estimate.judged(level, passes, matters)
+    for at, one in enumerate(comparisons):
+        if one.test == "universal":
+            found[at] = Judged(one, "contradicted" if min(one.values) < 0 else "confirmed")
+        elif one.test == "unavailable":
+            found[at] = Judged(one, None)
+    return [found[at] for at in range(len(comparisons))]
+
+
+@dataclass(frozen=True)
+class _Estimate:
+    """The mean of a comparison, its errors, and the least level that decides it."""
+
+    comparison: Comparison
+    mean: float
+    error: float
+    p: float
+
+    def judged(self, alpha: float, passes: bool, matters: float | None) -> Judged:
+        one = self.comparison
+        half = self._half_width(alpha)
+        low, high = self.mean - half, self.mean + half
+        needed = None
+        if not passes:
+            direction: Direction = "inconclusive"
+            if one.test == "equality":
+                needed = seeds_for_equality(self.error, len(one.values), one.tolerance, alpha)
+            elif matters:
+                needed = seeds_for_advantage(self.error, len(one.values), matters, alpha)
+        else:
+            claimed = abs(self.mean) <= one.tolerance if one.test == "equality" else self.mean > 0
+            direction = "confirmed" if claimed else "contradicted"
+        negligible = one.test == "advantage" and matters is not None and max(abs(low), abs(high)) < matters
+        return Judged(one, direction, self.mean, low, high, alpha, self.p, needed, negligible)
+
+    def _half_width(self, alpha: float) -> float:
+        over_seeds = critical(alpha, len(self.comparison.values) - 1) * self.error
+        return max(over_seeds, critical(alpha, None) * (self.comparison.sample_error or 0.0))
+
+
+def _estimate(one: Comparison) -> _Estimate:
+    mean, error = mean_and_error(np.array(one.values))
+    p = _least_level(one, mean, error, len(one.values) - 1)
+    if one.sample_error:  # the wider of two intervals decides
+        p = max(p, _least_level(one, mean, one.sample_error, None))
+    return _Estimate(one, mean, error, p)
+
+
+def _least_level(one: Comparison, mean: float, error: float, degrees: int | None) -> float:
+    """The least level at which the two-sided interval decides: Student-t, or normal without degrees of freedom."""
+    if error == 0.0:
+        return 0.0 if mean != 0 or one.test == "equality" else 1.0
+
+    def tail(distance: float) -> float:
+        return two_sided(distance / error, degrees)
+
+    if one.test == "advantage":
+        return tail(abs(mean))
+    inside = max(tail(one.tolerance - mean), tail(one.tolerance + mean))
+    outside = min(tail(mean - one.tolerance), tail(-mean - one.tolerance))
+    return min(inside, outside, 1.0)
+
+
+def _belongs(one: Comparison, reading: Mapping[str, str]) -> bool:
+    return all(reading.get(axis) == value for axis, value in one.reading.items())
+
+
+def _combinations(comparisons: Sequence[Comparison], primary: Mapping[str, str]) -> list[dict[str, str]]:
+    """The readings under which something was compared, each with a value for every axis, in order of appearance."""
+    whole = [dict(one.reading) for one in comparisons if len(one.reading) == len(primary)]
+    if not whole:
+        seen = {
+            axis: list(dict.fromkeys(one.reading[axis] for one in comparisons if axis in one.reading))
+            or [primary[axis]]
+            for axis in primary
+        }
+        whole = [dict(zip(seen, chosen, strict=True)) for chosen in itertools.product(*seen.values())]
+    ordered = [{axis: reading[axis] for axis in primary} for reading in whole]
+    return [reading for at, reading in enumerate(ordered) if reading not in ordered[:at]]
+
+
+def _outcome(judged: Sequence[Judged], universal: bool) -> Outcome:
+    directions = [one.direction for one in judged]
+    if all(direction == "confirmed" for direction in directions):
+        return "holds"
+    if "contradicted" in directions:
+        return "mixed" if "confirmed" in directions and not universal else "fails"
+    return "open"
+
+
+def _word(outcomes: Sequence[Outcome]) -> Word:
+    seen = set(outcomes)
+    if seen == {"holds"}:
+        return "reproduced"
+    if "holds" in seen and seen & {"fails", "mixed"}:
+        return "depends"
+    if "holds" not in seen and "mixed" in seen:
+        return "partly"
+    if seen == {"fails"}:
+        return "not-reproduced"
+    return "inconclusive"

@@ -1,0 +1,240 @@
+"""A verdict in words: what we see, filled from the numbers, and why the word is what it is."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from fedrepro.reproduction.verdicts.comparisons import ROUNDING_ERROR, Comparison
+from fedrepro.reproduction.verdicts.intervals import MOST_SEEDS, Seeds
+from fedrepro.reproduction.verdicts.rule import Judged, Reading, Verdict, deciding_axes
+
+_MOST_LISTED = 3  # longer lists are counted; the picture has them all
+_SLOT = re.compile(r"\{([^{}]+)\}")
+
+
+def short(number: float, digits: int = 4) -> str:
+    """A number with so many significant digits, as verdicts and notebooks print it.
+
+    What is left of a zero after rounding errors differs between machines and is printed as ``≈0``.
+    """
+    if 0 < abs(number) < ROUNDING_ERROR:
+        return "≈0"
+    rounded = f"{float(number):.{digits}g}"
+    return "0" if rounded == "-0" else rounded
+
+
+def effect(one: Judged, unit: str = "") -> str:
+    """A comparison as a clause, in the direction of the numbers: "AFL is 8.4 points above FedAvg [5.2, 11.7]"."""
+    compared = one.comparison
+    if compared.test == "unavailable":
+        return f"{compared.setting} is not testable here"
+    if compared.test == "universal":
+        return _instances(compared)
+    assert one.mean is not None and one.low is not None and one.high is not None
+    ours, theirs = compared.sides
+    if compared.test == "equality":
+        size = f"{short(one.mean, 3)}{_unit(unit)} {_range(one.low, one.high)}"
+        return f"{ours} and {theirs} differ by {size}, where {short(compared.tolerance)} is allowed"
+    if one.mean >= 0:
+        word, size, ends = compared.words[0], one.mean, _range(one.low, one.high)
+    else:
+        word, size, ends = compared.words[1], -one.mean, _range(-one.high, -one.low)
+    return f"{ours} is {short(size, 3)}{_unit(unit)} {word} {theirs} {ends}"
+
+
+def fill(template: str, verdict: Verdict, unit: str = "", published: Mapping[str, float] | None = None) -> str:
+    """A sentence whose slots are filled from the numbers.
+
+    ``{setting}`` is the clause of a comparison under the primary reading, ``{setting | axis=value}`` under another
+    one, ``{mean: side @ setting}`` the mean of a side, ``{published: setting}`` the published effect.
+    """
+
+    def filled(slot: re.Match) -> str:
+        text, _, other = slot.group(1).partition("|")
+        kind, _, rest = text.partition(":")
+        if kind.strip() == "published" and rest:
+            return short((published or {})[_known(rest.strip(), published or {}, "published effect")], 4)
+        side, _, setting = rest.partition("@") if kind.strip() == "mean" and rest else ("", "", text)
+        one = _find(verdict, setting.strip(), dict(_pair(part) for part in other.split(",") if part.strip()))
+        if side and one.comparison.test != "unavailable":
+            return short(one.comparison.sides[_known(side.strip(), one.comparison.sides, "side")], 4)
+        return effect(one, unit)
+
+    sentence = _SLOT.sub(filled, template).strip()
+    return sentence[:1].upper() + sentence[1:]
+
+
+def slots(template: str) -> list[str]:
+    """What stands in the slots of a sentence."""
+    return [found.strip() for found in _SLOT.findall(template)]
+
+
+def reason(verdict: Verdict, matters: float | None = None, unit: str = "") -> str:
+    """Why the word is what it is, in one sentence or two."""
+    if verdict.word == "not-testable":
+        return " ".join(dict.fromkeys(one.comparison.reason for one in verdict.judged))
+    say = {
+        "reproduced": _reproduced,
+        "depends": _depends,
+        "partly": _partly,
+        "not-reproduced": _not_reproduced,
+        "inconclusive": lambda given: _inconclusive(given, matters, unit),
+    }[verdict.word]
+    return say(verdict)
+
+
+def listed(names: Sequence[str], what: str) -> str:
+    """Names in a row where they are few, otherwise their number."""
+    if len(names) > _MOST_LISTED:
+        return f"{len(names)} {what}"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def seeds_in_words(needed: Seeds | None) -> str:
+    """How many seeds would decide."""
+    if needed is None:
+        return "no number of seeds would decide it"
+    if needed.high >= MOST_SEEDS:
+        return f"more than {needed.low:,} seeds would be needed"
+    return f"about {needed.number:,} seeds ({needed.low:,} to {needed.high:,}) would decide it"
+
+
+def reading_in_words(reading: Reading | Mapping[str, str]) -> str:
+    """The values of a reading."""
+    values = reading.values if isinstance(reading, Reading) else reading
+    return ", ".join(f"{axis.replace('-', ' ')}: {value}" for axis, value in values.items())
+
+
+def _reproduced(verdict: Verdict) -> str:
+    settings = _settings(verdict.judged)
+    parts = [f"in all {len(settings)} settings"] if len(settings) > 1 else []
+    if len(verdict.readings) > 1:
+        parts.append(f"under all {len(verdict.readings)} readings")
+    said = f"It holds {' '.join(parts)}." if parts else "It holds."
+    small = _settings([one for one in verdict.judged if one.negligible])
+    return said + (f" In {listed(small, 'settings')} the effect is smaller than what matters." if small else "")
+
+
+def _depends(verdict: Verdict) -> str:
+    axes = deciding_axes(verdict.readings)
+    holding = [reading for reading in verdict.readings if reading.outcome == "holds"]
+    named = listed([axis.replace("-", " ") for axis in axes], "open choices") if axes else "the reading"
+    if len(axes) == 1:
+        good = dict.fromkeys(reading.values[axes[0]] for reading in holding)
+        bad = dict.fromkeys(reading.values[axes[0]] for reading in verdict.readings if reading.outcome != "holds")
+        said = f"It hangs on the {named}: it holds with {listed(list(good), 'values')}"
+        said += f", not with {listed(list(bad), 'values')}."
+    else:
+        said = f"It hangs on {named}: it holds under {len(holding)} of {len(verdict.readings)} readings."
+    return f"{said} {_primary(verdict)}".strip()
+
+
+def _partly(verdict: Verdict) -> str:
+    mixed = next((one for one in verdict.readings if one.primary and one.outcome == "mixed"), None)
+    reading = mixed or next(one for one in verdict.readings if one.outcome == "mixed")
+    judged = verdict.under(reading.values)
+    good, bad, rest = (
+        _settings([one for one in judged if one.direction == direction])
+        for direction in ("confirmed", "contradicted", "inconclusive")
+    )
+    said = f"It holds in {listed(good, 'settings')} and fails in {listed(bad, 'settings')}"
+    said += f"; {listed(rest, 'settings')} {'is' if len(rest) == 1 else 'are'} undecided." if rest else "."
+    if len(verdict.readings) > 1:
+        said += (
+            f" That is the reading with {reading_in_words(reading)}; it holds under none of {len(verdict.readings)}."
+        )
+    return said
+
+
+def _not_reproduced(verdict: Verdict) -> str:
+    against = [one for one in verdict.judged if one.direction == "contradicted"]
+    example = next((one for one in against if one.comparison.test == "universal"), None)
+    if example:
+        return f"A counter-example: in {example.comparison.setting} {_instances(example.comparison)}."
+    settings = _settings(against)
+    many = f" under all {len(verdict.readings)} readings" if len(verdict.readings) > 1 else ""
+    return f"The numbers say the opposite in {listed(settings, 'settings')}{many}."
+
+
+def _inconclusive(verdict: Verdict, matters: float | None, unit: str) -> str:
+    undecided = [one for one in verdict.judged if one.direction == "inconclusive"]
+    missing = _settings([one for one in verdict.judged if one.direction is None])
+    parts = []
+    if undecided:
+        random = sum(one.comparison.is_random for one in verdict.judged)
+        wanted = [one.needed for one in undecided if one.needed is not None]
+        said = f"Undecided in {listed(_settings(undecided), 'settings')} ({len(undecided)} of {random} comparisons)"
+        if all(one.negligible for one in undecided):
+            said += f": any effect there is smaller than {short(matters or 0.0)}{_unit(unit)}, the least that matters"
+        elif wanted:
+            size = f" for an effect of {short(matters)}{_unit(unit)}" if matters else ""
+            said += f": {seeds_in_words(max(wanted))}{size}"
+        parts.append(f"{said}.")
+    if missing:
+        parts.append(f"Not testable here: {listed(missing, 'settings')}.")
+    outcomes = [reading.outcome for reading in verdict.readings]
+    if len(outcomes) > 1 and len(set(outcomes)) > 1:
+        counted = [f"{outcomes.count(word)} {said}" for word, said in _OUTCOMES.items() if word in outcomes]
+        parts.append(f"Of {len(outcomes)} readings {listed(counted, 'kinds')}.")
+    return " ".join(parts) or "Nothing decides it."
+
+
+_OUTCOMES = {"holds": "hold", "mixed": "are mixed", "fails": "fail", "open": "are undecided"}
+
+
+def _primary(verdict: Verdict) -> str:
+    reading = verdict.primary
+    if reading is None:
+        return ""
+    says = {"holds": "holds", "mixed": "holds in some settings only", "fails": "fails", "open": "is undecided"}
+    return f"The primary reading ({reading_in_words(reading)}) {says[reading.outcome]}."
+
+
+def _instances(one: Comparison) -> str:
+    (name, worst) = next(iter(one.sides.items()))
+    broken = [at for at, margin in enumerate(one.values) if margin < 0]
+    total = len(one.values)
+    if not broken:
+        many = f"in all {total:,} instances" if total > 1 else "in the one instance"
+        return f"{name} is at most {short(worst)}, where {short(one.tolerance)} is allowed, {many}"
+    at = min(broken, key=lambda index: one.values[index])
+    example = f", worst in {one.instances[at]}" if one.instances else ""
+    many = f"{len(broken):,} of {total:,} instances{example}"
+    return f"{name} is {short(worst)}, where {short(one.tolerance)} is allowed ({many})"
+
+
+def _settings(judged: Sequence[Judged]) -> list[str]:
+    return list(dict.fromkeys(one.comparison.setting for one in judged))
+
+
+def _range(low: float, high: float) -> str:
+    return f"[{short(low, 3)}, {short(high, 3)}]"
+
+
+def _unit(unit: str) -> str:
+    return f" {unit}" if unit else ""
+
+
+def _pair(text: str) -> tuple[str, str]:
+    axis, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"{text.strip()!r} is not axis=value")
+    return axis.strip(), value.strip()
+
+
+def _known(name: str, names, kind: str) -> str:
+    if name not in names:
+        raise ValueError(f"there is no {kind} {name!r}: choose from {', '.join(map(repr, names)) or 'none'}")
+    return name
+
+
+def _find(verdict: Verdict, setting: str, reading: Mapping[str, str]) -> Judged:
+    """The comparison of a setting under the primary reading, or under another one."""
+    base = verdict.primary.values if verdict.primary else verdict.readings[0].values if verdict.readings else {}
+    wanted = {**base, **reading}
+    of_setting = [one for one in verdict.judged if one.comparison.setting == setting]
+    if not of_setting:
+        _known(setting, _settings(verdict.judged), "setting")
+    fitting = [one for one in of_setting if all(wanted.get(a) == v for a, v in one.comparison.reading.items())]
+    if not fitting:
+        raise ValueError(f"the setting {setting!r} is not compared under {reading_in_words(wanted)}")
+    return fitting[0]

@@ -1,0 +1,97 @@
+import numpy as np
+import pytest
+
+from fedrepro.reproduction.verdicts import bound, equal, judge, less, more, short, unavailable
+from fedrepro.reproduction.verdicts.sentences import effect, fill, reason, slots
+
+WOBBLE = np.array([-1.0, 1.0, -0.5, 0.5, 0.2, -0.2, 0.8, -0.8, 0.1, -0.1])
+NAMES = ("AFL", "FedAvg")
+
+
+def lead(by, setting="non-i.i.d.", scale=1.0, **reading):
+    theirs = np.full(10, 70.0)
+    words = ("ahead of", "behind")
+    return more(theirs + by + scale * WOBBLE, theirs, setting=setting, names=NAMES, reading=reading, words=words)
+
+
+def test_an_effect_reads_in_the_direction_of_the_numbers():
+    (one,) = judge([lead(8.4)]).judged
+    assert effect(one, "points") == "AFL is 8.4 points ahead of FedAvg [7.93, 8.87]"
+    (one,) = judge([lead(-8.4)]).judged
+    assert effect(one, "points") == "AFL is 8.4 points behind FedAvg [7.93, 8.87]"
+    (one,) = judge([less(WOBBLE + 1, WOBBLE * 0.5, setting="x", names=NAMES)]).judged
+    assert effect(one).startswith("AFL is 1 above FedAvg [")
+
+
+def test_slots_are_filled_from_the_numbers():
+    verdict = judge([lead(8.4, iterate="last"), lead(2.0, iterate="average")], primary={"iterate": "last"})
+    said = fill(
+        "on images {non-i.i.d.} ({mean: AFL @ non-i.i.d.} %); with the average {non-i.i.d. | iterate=average}; "
+        "published: {published: non-i.i.d.}",
+        verdict,
+        "points",
+        {"non-i.i.d.": 7.5},
+    )
+    assert said == (
+        "On images AFL is 8.4 points ahead of FedAvg [7.84, 8.96] (78.4 %); with the average AFL is 2 points ahead of "
+        "FedAvg [1.53, 2.47]; published: 7.5"
+    )
+    assert slots("{a} and {b | x=y}") == ["a", "b | x=y"]
+
+
+@pytest.mark.parametrize(
+    ("template", "sentence"),
+    [
+        ("{i.i.d.}", "no setting 'i.i.d.': choose from 'non-i.i.d.'"),
+        ("{mean: FedSGD @ non-i.i.d.}", "no side 'FedSGD'"),
+        ("{published: non-i.i.d.}", "no published effect"),
+        ("{non-i.i.d. | iterate}", "is not axis=value"),
+    ],
+)
+def test_a_slot_that_fits_nothing_is_named(template, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fill(template, judge([lead(8.4)]))
+
+
+def test_the_reason_names_the_axis_that_decides_and_the_primary_reading():
+    verdict = judge([lead(8.4, iterate="last"), lead(-2.0, iterate="average")], primary={"iterate": "average"})
+    assert reason(verdict) == (
+        "It hangs on the iterate: it holds with last, not with average. The primary reading (iterate: average) fails."
+    )
+
+
+def test_the_reason_of_every_other_word():
+    held = [lead(8.4, f"B = {budget}") for budget in (1, 2, 3, 4)]
+    assert reason(judge(held)) == "It holds in all 4 settings."
+    mixed = judge([*held, lead(-8.4, "B = 5")])
+    assert reason(mixed) == "It holds in 4 settings and fails in B = 5."
+    assert reason(judge([lead(-8.4)])) == "The numbers say the opposite in non-i.i.d.."
+    open_ = reason(judge([lead(0.05)], matters=0.5), 0.5, "points")
+    assert open_.startswith("Undecided in non-i.i.d. (1 of 1 comparisons): about ")
+    assert open_.endswith("would decide it for an effect of 0.5 points.")
+    small = reason(judge([lead(0.001, scale=0.01)], matters=0.5), 0.5, "points")
+    assert small.endswith("any effect there is smaller than 0.5 points, the least that matters.")
+    assert reason(judge([unavailable("CCPP", "No CCPP here.")])) == "No CCPP here."
+    partial = reason(judge([lead(8.4), unavailable("CCPP", "No CCPP here.")]))
+    assert partial == "Not testable here: CCPP."
+
+
+def test_a_counter_example_is_shown():
+    values = np.zeros(20)
+    values[7] = 2.0
+    broken = bound(values, 1.0, setting="random graphs", name="regret", instances=[f"graph {at}" for at in range(20)])
+    said = reason(judge([broken], universal=True))
+    assert said == (
+        "A counter-example: in random graphs regret − bound is 1, where 0 is allowed (1 of 20 instances, worst in "
+        "graph 7)."
+    )
+
+
+def test_an_equality_says_what_is_allowed():
+    close = equal(WOBBLE * 0.01, np.zeros(10), 0.046, setting="C = 64", names=("uniform", "unsampled"))
+    (one,) = judge([close]).judged
+    assert effect(one).endswith("where 0.046 is allowed")
+
+
+def test_short_numbers():
+    assert [short(number) for number in (1 / 3, -0.0, 1e-15, 123456.0)] == ["0.3333", "0", "≈0", "1.235e+05"]
