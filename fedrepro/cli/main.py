@@ -173,8 +173,12 @@ def report(profile: Profile = "quick", output: Output = None) -> None:
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}: run `fedrepro reproduce` first, or name one with --output.")
     from fedrepro.reproduction.report import build
+    from fedrepro.reproduction.stamp import page_stamp
 
-    typer.echo(f"The page: {build(folder).resolve().as_uri()}")
+    stamp = page_stamp(folder)
+    page = build(folder)
+    stamp.leave()
+    typer.echo(f"The page: {page.resolve().as_uri()}")
 
 
 @app.command()

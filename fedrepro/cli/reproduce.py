@@ -14,6 +14,7 @@ from fedrepro.errors import UserError
 from fedrepro.files import explained_disk_errors, prepare_folder, write_output
 from fedrepro.reproduction.progress import Display, cluster_summary
 from fedrepro.reproduction.run import Run, processes
+from fedrepro.reproduction.stamp import page_stamp
 from fedrepro.reproduction.study.cluster import Cluster
 from fedrepro.reproduction.study.executor import TrialFailed
 
@@ -44,7 +45,7 @@ def reproduce(
     papers: Mapping[str, dict], profile: str, output: Path, jobs: int, cluster: Cluster | None, forget: bool
 ) -> int:
     """Run papers and write the page; returns the exit code."""
-    typer.echo(f"Running the {profile} profile of {', '.join(papers)}")
+    typer.echo(f"Reproducing the {profile} profile of {', '.join(papers)}")
     with processes(profile), Display(Console(stderr=True)) as display:
         run = Run(papers, profile, jobs, display, cluster)
         with contextlib.closing(run.reproduce(output, forget)) as done:
@@ -77,12 +78,15 @@ def refresh(papers: Mapping[str, dict], jobs: int) -> None:
 
 
 def _write_page(output: Path, selected: list[str], run: Run) -> tuple[int, list[str]]:
-    """Write the page; returns the exit code, and what came out in a line for each paper."""
+    """Write the page if something of it has changed; returns the exit code, and what came out in a line per paper."""
     from fedrepro.reproduction.report import build, summary_lines
 
     try:
-        page = build(output, run.source)
-        return 0, [*summary_lines(output, selected), f"The page: {page.resolve().as_uri()}"]
+        stamp = page_stamp(output)
+        if stamp.differences() != []:
+            build(output, run.source)
+            stamp.leave()
+        return 0, [*summary_lines(output, selected), f"The page: {(output / 'index.html').resolve().as_uri()}"]
     except Exception as problem:
         # Whatever is wrong with one paper's results, those of the others are there.
         complain(f"The page could not be written ({type(problem).__name__}: {problem}); the results are in {output}.")

@@ -76,6 +76,15 @@ def look(entry: Dataset, variant: Variant) -> Found | None:
     return None
 
 
+def places(name: str) -> list[Path]:
+    """The files of this machine in which a data set is looked for, whether they are there or not."""
+    entry, folder = dataset(name), data_folder()
+    found = [cache.folder_of(name, variant.name) / "content" for variant in entry.variants]
+    if folder is not None:
+        found += [folder / file for variant in entry.variants if variant.folder for file in variant.folder.files]
+    return list(dict.fromkeys(found))
+
+
 def at_hand(name: str, variant: str) -> bool:
     """Whether a variant can be had here without any download."""
     (chosen,) = _chosen(dataset(name), variant)

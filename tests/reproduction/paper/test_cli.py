@@ -119,7 +119,8 @@ def test_reproduce_then_why_then_force(call, tiny, tmp_path, monkeypatch):
     assert page.is_file()
 
     result = call("reproduce", "-p", "seeds=7")
-    assert result.stderr.splitlines()[0] == "tiny: 7 trials (5 stored)"
+    assert result.stderr.splitlines()[1] == "tiny: 7 trials (5 stored)"
+    assert "tiny: not run again" in call("reproduce", "-p", "seeds=7").stderr
     stored = {path: path.stat().st_mtime_ns for path in (tmp_path / "store").rglob("*.trial")}
     assert len(stored) == 7
     result = call("reproduce", "tiny", "--force")
