@@ -42,11 +42,18 @@ def prepared_folder(output: Path) -> Path:
 
 
 def reproduce(
-    papers: Mapping[str, dict], profile: str, output: Path, jobs: int, cluster: Cluster | None, forget: bool
+    papers: Mapping[str, dict],
+    profile: str,
+    output: Path,
+    jobs: int,
+    cluster: Cluster | None,
+    forget: bool,
+    quiet: bool,
 ) -> int:
     """Run papers and write the page; returns the exit code."""
-    typer.echo(f"Reproducing the {profile} profile of {', '.join(papers)}")
-    with processes(profile), Display(Console(stderr=True)) as display:
+    if not quiet:
+        typer.echo(f"Reproducing the {profile} profile of {', '.join(papers)}")
+    with processes(profile), Display(Console(stderr=True), quiet) as display:
         run = Run(papers, profile, jobs, display, cluster)
         with contextlib.closing(run.reproduce(output, forget)) as done:
             codes = []

@@ -141,9 +141,9 @@ class Run:
         """Whether a paper must be run; if not, or if only for what has changed, that is said."""
         differences = stamp.differences()
         if differences:
-            self._display.say(f"{key}: run again because {in_words(differences)}")
+            self._display.note(f"{key}: run again because {in_words(differences)}")
         elif differences is not None:
-            self._display.say(
+            self._display.note(
                 f"{key}: not run again: its output is there, and its parameters, sources, data, versions and trials "
                 f"are those of the output"
             )
