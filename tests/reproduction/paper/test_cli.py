@@ -242,8 +242,8 @@ def test_an_interrupt_is_one_line(call, reproduced):
 @pytest.mark.parametrize(
     ("moment", "name"),
     [
-        *(("computing", name) for name in ("SIGTERM", "SIGHUP", "SIGKILL")),
-        *(("drawing", name) for name in ("SIGQUIT", "SIGINT", "SIGKILL")),
+        *(("computing", name) for name in ("SIGTERM", "SIGINT", "SIGKILL")),
+        *(("drawing", name) for name in ("SIGQUIT", "SIGHUP", "SIGKILL")),
     ],
 )
 def test_a_signal_ends_the_command_with_all_its_processes(tiny, tmp_path, name, moment):
@@ -268,6 +268,7 @@ def test_a_signal_ends_the_command_with_all_its_processes(tiny, tmp_path, name, 
     command.send_signal(getattr(signal, name))
     said = command.stderr.read()
     assert not psutil.wait_procs(children, timeout=15)[1], "a process is left"
+    assert not list(Path("/dev/shm").glob(f"*-{command.pid}-*")), "a semaphore is left in shared memory"
     if name == "SIGKILL":
         return
     assert command.wait(timeout=15) == 128 + getattr(signal, name)
