@@ -122,6 +122,11 @@ def explained_disk_errors(place: Path, remedy: str = OTHER_OUTPUT) -> Iterator[N
         raise UserError(f"{wrong}, and run the same command again; finished trials are kept.") from problem
 
 
+def is_of_the_disk(problem: OSError) -> bool:
+    """Whether a file or its disk is to blame: full, read-only, not permitted, a name that is too long."""
+    return problem.errno in _FULL | _UNUSABLE
+
+
 def _is_missing(problem: OSError, place: Path) -> bool:
     """Whether a file could not be made in the place, or in a folder that leads to it, as below ``/proc``."""
     if problem.errno != errno.ENOENT or not isinstance(problem.filename, str | os.PathLike):

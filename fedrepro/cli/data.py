@@ -9,13 +9,20 @@ from typing import Annotated
 
 import typer
 
+from fedrepro.cli import complete
 from fedrepro.data import audit as leaks
 from fedrepro.data.catalogue.table import TABLE, Dataset, Variant, dataset
 from fedrepro.data.sources import cache, finder, publisher, stand_ins
 from fedrepro.errors import DataUnavailable, UserError
 from fedrepro.settings import data_folder, data_sources
 
-app = typer.Typer(no_args_is_help=True, help="Data sets: list, fetch, verify, look for leaks, and where they are.")
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,  # the root has it; installed from here it would break the shell's
+    help="Data sets: list, fetch, verify, look for leaks, and where they are.",
+)
+
+_WIDEST = 1000  # characters of a line in a pipe
 
 
 @app.command("list")
@@ -30,7 +37,10 @@ def list_(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inste
 
 @app.command()
 def get(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME…", help="Data sets to fetch.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Data sets to fetch.", autocompletion=complete.data_sets),
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Fetch all data sets.")] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Use only the folder and the cache.")] = False,
 ) -> None:
@@ -61,7 +71,12 @@ def get(
 @app.command()
 def audit(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME…]", help="Data sets to audit; by default all that are at hand.")
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME",
+            help="Data sets to audit; by default all that are at hand.",
+            autocompletion=complete.data_sets,
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of sentences.")] = False,
 ) -> None:
@@ -156,12 +171,15 @@ def _print_table(rows: list[dict]) -> None:
     table = Table(box=SIMPLE_HEAD)
     for heading in ("name", "variant", "source"):
         table.add_column(heading, no_wrap=True)
-    table.add_column("licence")
+    table.add_column("licence", overflow="fold")
     table.add_column("size", justify="right", no_wrap=True)
     for row in rows:
         size = f"{row['size'] / 1e6:.1f} MB"
         table.add_row(row["name"], row["variant"], _source_in_words(row), _in_short(row["licence"]), size)
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal:  # a pipe has no width: whatever reads it wants whole lines
+        console.width = console.measure(table, options=console.options.update(width=_WIDEST)).maximum
+    console.print(table)
 
 
 def _source_in_words(row: dict) -> str:
@@ -184,8 +202,9 @@ def _bars() -> Iterator[None]:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+    console = Console(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         token = publisher.new_bar.set(lambda file_name: _RichBar(progress, file_name))
         try:
             yield

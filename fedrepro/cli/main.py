@@ -1,11 +1,12 @@
-"""The command line, ``fedrepro``.
+"""The command line: ``fedrepro list | show | reproduce | verdicts | why | report | data | doctor | bench``.
+
+Those who work on the package itself also have ``notebooks`` and ``reference``.
 
 Exit codes: 0 done, 1 something of ours broke, 2 the user's mistake (one sentence), 3 ``verdicts --check`` found a
-difference, 128 + n ended by signal n (130 is
-Ctrl-C). What a command needs is imported inside it, so that ``fedrepro list`` answers at once.
+difference, 128 + n ended by signal n (130 is Ctrl-C). What a command needs is imported inside it, so that ``fedrepro list``
+answers at once.
 """
 
-import contextlib
 import json
 import sys
 from collections import Counter
@@ -17,8 +18,10 @@ from typer.core import TyperGroup
 
 import fedrepro
 from fedrepro import __version__, settings
+from fedrepro.cli import complete
 from fedrepro.cli.doctor import doctor
-from fedrepro.cli.exits import INTERRUPTED, SIGNALLED, USERS_MISTAKE, complain
+from fedrepro.cli.exits import INTERRUPTED, SIGNALLED, USERS_MISTAKE, complain, complain_of_disk
+from fedrepro.cli.show import show
 from fedrepro.cli.signals import Terminated, end_cleanly
 from fedrepro.cli.verdicts import verdicts
 from fedrepro.errors import DataUnavailable, UserError
@@ -40,8 +43,7 @@ class _Commands(TyperGroup):
             complain(f"interrupted; {_KEPT}")
             raise typer.Exit(INTERRUPTED) from None
         except Terminated as end:
-            with contextlib.suppress(OSError):  # the terminal may be gone
-                complain(f"ended by {end}; {_KEPT}")
+            complain(f"ended by {end}; {_KEPT}")
             raise typer.Exit(SIGNALLED + end.number) from None
 
     def list_commands(self, ctx):
@@ -61,13 +63,27 @@ app = typer.Typer(
     cls=_Commands,
     help="Re-run federated-learning papers and see, claim by claim, whether they hold.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Profile = Annotated[str, typer.Option(help="quick (minutes) or full (the paper's own sizes).")]
-Output = Annotated[Path | None, typer.Option(help="Where results go.", show_default="out/<profile>")]
-Jobs = Annotated[int | None, typer.Option(min=1, help="Processes that run trials.", show_default="all cores")]
+_MAINTAINERS = "For maintainers"
+
+Papers = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="PAPER", help="Keys; without them, all papers.", autocompletion=complete.papers),
+]
+Paper = Annotated[str, typer.Argument(metavar="PAPER", help="Its key.", autocompletion=complete.papers)]
+Profile = Annotated[
+    str,
+    typer.Option(
+        metavar="quick|full", help="quick (minutes) or full (the paper's own sizes).", autocompletion=complete.profiles
+    ),
+]
+Output = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where results go.", show_default="out/<profile>")]
+Jobs = Annotated[
+    int | None, typer.Option(metavar="NUMBER", min=1, help="Processes that run trials.", show_default="all cores")
+]
 Scheduler = Annotated[
     str | None,
     typer.Option(
@@ -75,7 +91,14 @@ Scheduler = Annotated[
     ),
 ]
 Overrides = Annotated[
-    list[str] | None, typer.Option("-p", "--parameter", metavar="NAME=VALUE", help="Set a parameter.")
+    list[str] | None,
+    typer.Option(
+        "-p",
+        "--parameter",
+        metavar="NAME=VALUE",
+        help="Set a parameter; `fedrepro show PAPER` lists them.",
+        autocompletion=complete.parameters,
+    ),
 ]
 
 
@@ -88,7 +111,12 @@ def main() -> None:
     fedrepro.prepare()
     settings.leave_quickly()
     end_cleanly()
-    app()
+    try:
+        app()
+    except OSError as problem:
+        if not complain_of_disk(problem):
+            raise
+        sys.exit(USERS_MISTAKE)
 
 
 def _version(wanted: bool) -> None:
@@ -108,6 +136,7 @@ def _options(
 
 app.command()(doctor)
 app.command()(verdicts)
+app.command()(show)
 
 
 @app.command("list")
@@ -127,13 +156,14 @@ def list_papers(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")
 
 @app.command()
 def reproduce(
-    papers: Annotated[list[str] | None, typer.Argument(metavar="[PAPER]...", help="Keys; without them, all.")] = None,
+    papers: Papers = None,
     profile: Profile = "quick",
     jobs: Jobs = None,
     cluster: Scheduler = None,
     output: Output = None,
     parameter: Overrides = None,
-    force: Annotated[bool, typer.Option(help="Run all trials again, even those that are stored.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Run everything again, trials that are stored, too.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Tell results and mistakes only, no progress.")] = False,
     until_decided: Annotated[
         bool,
         typer.Option(
@@ -151,14 +181,13 @@ def reproduce(
 
     scheduler = chosen_cluster(cluster, jobs)
     folder = prepared_folder(output or Path("out") / profile)
-    if code := run(
-        values, profile, folder, jobs or settings.jobs(), scheduler, force, until_decided or profile == "full"
-    ):
+    decide = until_decided or profile == "full"
+    if code := run(values, profile, folder, jobs or settings.jobs(), scheduler, force, quiet, decide):
         raise typer.Exit(code)
 
 
 @app.command()
-def why(paper: str, profile: Profile = "quick", parameter: Overrides = None) -> None:
+def why(paper: Paper, profile: Profile = "quick", parameter: Overrides = None) -> None:
     """Say which trials a paper would run, and why they are not stored."""
     from fedrepro.reproduction.paper.parameters import as_object, studies_module
 
@@ -187,14 +216,19 @@ def report(profile: Profile = "quick", output: Output = None) -> None:
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}: run `fedrepro reproduce` first, or name one with --output.")
     from fedrepro.reproduction.report import build
+    from fedrepro.reproduction.stamp import page_stamp
 
-    typer.echo(f"The page: {build(folder).resolve().as_uri()}")
+    stamp = page_stamp(folder)
+    page = build(folder)
+    stamp.leave()
+    typer.echo(f"The page: {page.resolve().as_uri()}")
 
 
 @app.command()
 def bench(
     output: Annotated[
-        Path | None, typer.Option(help="A folder for the timings and the plot.", show_default="out/bench")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where the timings and the plot go.", show_default="out/bench"),
     ] = None,
 ) -> None:
     """Measure the kernels against their plain counterparts."""
@@ -204,9 +238,9 @@ def bench(
     run(prepared_folder(output or Path("out") / "bench"))
 
 
-@app.command()
+@app.command(rich_help_panel=_MAINTAINERS)
 def notebooks(
-    papers: Annotated[list[str] | None, typer.Argument(metavar="[PAPER]...", help="Keys; without them, all.")] = None,
+    papers: Papers = None,
     jobs: Jobs = None,
 ) -> None:
     """Refresh the outputs inside the papers' own notebooks (quick profile)."""
@@ -216,8 +250,11 @@ def notebooks(
     refresh(values, jobs or settings.jobs())
 
 
-@app.command()
-def reference(paper: str, output: Annotated[Path, typer.Option(help="The full run.")] = Path("out/full")) -> None:
+@app.command(rich_help_panel=_MAINTAINERS)
+def reference(
+    paper: Paper,
+    output: Annotated[Path, typer.Option(metavar="FOLDER", help="The full run.")] = Path("out/full"),
+) -> None:
     """Keep a full run as the paper's reference results."""
     _selected([paper])
     from fedrepro.reproduction.notebooks import reference as keep

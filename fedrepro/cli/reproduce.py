@@ -17,6 +17,7 @@ from fedrepro.reproduction.paper import declaration
 from fedrepro.reproduction.progress import Display, cluster_summary
 from fedrepro.reproduction.results import load
 from fedrepro.reproduction.run import Run, processes
+from fedrepro.reproduction.stamp import page_stamp
 from fedrepro.reproduction.study.cluster import Cluster
 from fedrepro.reproduction.study.executor import TrialFailed
 
@@ -50,12 +51,14 @@ def reproduce(
     jobs: int,
     cluster: Cluster | None,
     forget: bool,
-    until_decided: bool = False,
+    quiet: bool,
+    until_decided: bool,
 ) -> int:
     """Run papers and write the page; returns the exit code."""
-    typer.echo(f"Running the {profile} profile of {', '.join(papers)}")
+    if not quiet:
+        typer.echo(f"Reproducing the {profile} profile of {', '.join(papers)}")
     codes: list[int] = []
-    with processes(profile), Display(Console(stderr=True)) as display:
+    with processes(profile), Display(Console(stderr=True), quiet) as display:
         look: Mapping[str, dict] = papers
         while True:
             run = Run(look, profile, jobs, display, cluster)
@@ -104,12 +107,15 @@ def refresh(papers: Mapping[str, dict], jobs: int) -> None:
 
 
 def _write_page(output: Path, selected: list[str], run: Run) -> tuple[int, list[str]]:
-    """Write the page; returns the exit code, and what came out in a line for each paper."""
+    """Write the page if something of it has changed; returns the exit code, and what came out in a line per paper."""
     from fedrepro.reproduction.report import build, summary_lines
 
     try:
-        page = build(output, run.source)
-        return 0, [*summary_lines(output, selected), f"The page: {page.resolve().as_uri()}"]
+        stamp = page_stamp(output)
+        if stamp.differences() != []:
+            build(output, run.source)
+            stamp.leave()
+        return 0, [*summary_lines(output, selected), f"The page: {(output / 'index.html').resolve().as_uri()}"]
     except Exception as problem:
         # Whatever is wrong with one paper's results, those of the others are there.
         complain(f"The page could not be written ({type(problem).__name__}: {problem}); the results are in {output}.")

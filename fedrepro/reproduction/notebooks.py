@@ -15,6 +15,7 @@ from fedrepro import errors
 from fedrepro.errors import UserError
 from fedrepro.extras import optional
 from fedrepro.files import explained_disk_errors, write_output
+from fedrepro.reproduction import stamp
 from fedrepro.reproduction.paper import check, declaration, folder, resolve
 from fedrepro.reproduction.results import load
 from fedrepro.target import is_reference_worthy
@@ -130,7 +131,7 @@ def remove_results(target: Path) -> None:
     """Remove what an earlier run has left in a paper's folder: it must not pass for the result of this one."""
     with explained_disk_errors(target):
         target.mkdir(parents=True, exist_ok=True)
-        for leftover in ("results.json", f"{target.name}.html", "failure.txt"):
+        for leftover in ("results.json", f"{target.name}.html", "failure.txt", stamp.NAME):
             (target / leftover).unlink(missing_ok=True)
 
 

@@ -61,10 +61,17 @@ class Display:
     In a terminal it is a bar for all that is to be done, with an estimate, above a line for each paper. Elsewhere (a
     log file) there is a line for each finished study, and one a minute while none ends. What was stored before does
     not count as work.
+
+    Parameters
+    ----------
+    console
+        Where it is drawn.
+    quiet
+        Whether only mistakes are told.
     """
 
-    def __init__(self, console: Console):
-        self._console = console
+    def __init__(self, console: Console, quiet: bool = False):
+        self._console, self._quiet = console, quiet
         self._papers: dict[str, _Paper] = {}
         self._page = False  # whether a page is written at the end
         self._writes_page = False
@@ -75,7 +82,9 @@ class Display:
         self._bar = _Bar(self, console)
 
     def __enter__(self) -> "Display":
-        if self._console.is_terminal:
+        if self._quiet:
+            pass
+        elif self._console.is_terminal:
             self._bar.start()
         else:
             Thread(target=self._log_now_and_then, daemon=True).start()
@@ -83,7 +92,7 @@ class Display:
 
     def __exit__(self, *_) -> None:
         self._ended.set()
-        if self._console.is_terminal:
+        if self._console.is_terminal and not self._quiet:
             self._bar.stop()
 
     def expect(self, papers: Iterable[str], page: bool = False) -> None:
@@ -141,6 +150,11 @@ class Display:
     def page(self) -> None:
         """Only the page is left to be written."""
         self._writes_page = True
+
+    def note(self, text: str) -> None:
+        """Print a line above the display that only those want to see who watch."""
+        if not self._quiet:
+            self.say(text)
 
     def say(self, text: str) -> None:
         """Print a line above the display."""
@@ -212,7 +226,7 @@ class Display:
 
     def _log(self, text: str) -> None:
         if not self._console.is_terminal:
-            self.say(text)
+            self.note(text)
 
     def _log_now_and_then(self) -> None:
         while not self._ended.wait(1):

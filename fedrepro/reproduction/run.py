@@ -16,6 +16,7 @@ from fedrepro.errors import DataUnavailable, UserError
 from fedrepro.reproduction.paper.parameters import as_object, studies_module
 from fedrepro.reproduction.progress import Display
 from fedrepro.reproduction.provenance import source_hash
+from fedrepro.reproduction.stamp import Stamp, data_files, in_words, paper_stamps
 from fedrepro.reproduction.study.executor import Engine, LocalProcesses
 from fedrepro.reproduction.study.study import Listed, Work, advance
 from fedrepro.reproduction.study.workers import end_workers, workers
@@ -78,6 +79,7 @@ class Run:
         self._papers, self._profile, self._jobs, self._display = papers, profile, jobs, display
         self._engine = engine or LocalProcesses(jobs, display.started)
         self._sources: dict[str, str] = {}
+        self._trials: dict[str, list[Path]] = {}  # the files in which a paper's trials are stored
 
     def compute(self, forget: bool = False, page: bool = False) -> Iterator[tuple[str, Problem]]:
         """Run what is not stored; yield each paper when all of it is, or with what went wrong.
@@ -94,6 +96,7 @@ class Run:
         for key, plan in self._planned():
             works = [Work(listed, forget) for listed in plan.studies] if isinstance(plan, PaperPlan) else []
             self._display.plan(key, works)
+            self._trials[key] = [path for work in works for path in work.files]
             if missing := [work for work in works if work.missing]:
                 unfinished[key] = missing
             else:
@@ -102,13 +105,22 @@ class Run:
             yield from self._compute(unfinished)
 
     def reproduce(self, output: Path, forget: bool = False) -> Generator[tuple[str, Problem]]:
-        """Compute, and run each paper's notebook into ``output``; yield each paper when it is done, or has failed."""
+        """Compute, and run each paper's notebook into ``output``; yield each paper when it is done, or has failed.
+
+        A paper whose output is there already, made from all that it would be made from now, is left out; not so where
+        its trials are to be forgotten.
+        """
+        stamps = paper_stamps(self._papers, self._profile, output)  # first: a source may be edited during the run
+        if not forget:
+            self._papers = {key: self._papers[key] for key, stamp in stamps.items() if self._is_due(key, stamp)}
+        if not self._papers:
+            return
         notebooks: dict[Future, str] = {}
         with ThreadPoolExecutor(self._jobs) as pool:
             try:
                 for key, problem in self.compute(forget, page=True):
                     if problem is None:
-                        notebooks[pool.submit(self._draw, key, output)] = key
+                        notebooks[pool.submit(self._draw, key, output, stamps[key])] = key
                     else:
                         yield key, problem
                 end_workers()
@@ -124,6 +136,18 @@ class Run:
     def source(self, key: str) -> str:
         """The hash of a paper's sources."""
         return self._sources.get(key) or source_hash(key)
+
+    def _is_due(self, key: str, stamp: Stamp) -> bool:
+        """Whether a paper must be run; if not, or if only for what has changed, that is said."""
+        differences = stamp.differences()
+        if differences:
+            self._display.note(f"{key}: run again because {in_words(differences)}")
+        elif differences is not None:
+            self._display.note(
+                f"{key}: not run again: its output is there, and its parameters, sources, data, versions and trials "
+                f"are those of the output"
+            )
+        return differences is None or bool(differences)
 
     def _planned(self) -> Iterator[tuple[str, PaperPlan | BaseException]]:
         pool = workers(min(self._jobs, len(self._papers)))
@@ -163,11 +187,12 @@ class Run:
                 if lost:
                     return
 
-    def _draw(self, key: str, output: Path) -> None:
+    def _draw(self, key: str, output: Path, stamp: Stamp) -> None:
         from fedrepro.reproduction.notebooks import execute
 
         self._display.drawing(key)
         execute(key, self._profile, self._papers[key], output, self._jobs)
+        stamp.leave([*self._trials[key], *data_files(key)])
         self._display.drawn(key)
 
 

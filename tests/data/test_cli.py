@@ -47,6 +47,13 @@ def test_list(local, server):
     assert "local" in run("list")
 
 
+def test_a_list_in_a_pipe_is_not_cut():
+    table, rows = run("list"), json.loads(run("list", "--json"))
+    for row in rows:
+        (line,) = [line for line in table.splitlines() if line.split()[:2] == [row["name"], row["variant"]]]
+        assert cli._in_short(row["licence"]) in line and f"{row['size'] / 1e6:.1f} MB" in line
+
+
 def test_get_offline(local, server):
     with pytest.raises(DataUnavailable, match="leave out --offline"):
         run("get", "local", "--offline")

@@ -257,6 +257,25 @@ def test_a_notice_is_printed_for_what_is_fetched_only(publish, server, capsys):
     assert capsys.readouterr().err == ""
 
 
+def pipe(path):
+    os.mkfifo(path)
+
+
+def endless_device(path):
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("make", [pipe, endless_device])
+def test_what_is_not_a_file_in_the_folder_does_not_serve_and_nobody_waits_for_it(fresh, monkeypatch, make):
+    monkeypatch.setenv("FEDREPRO_DATA", str(fresh))
+    monkeypatch.setenv("FEDREPRO_SOURCES", "folder")
+    make(fresh / "text")
+    variant = table.Variant("only", DIGEST, 1, folder=table.Folder(("text",), decode))
+    monkeypatch.setitem(table.TABLE, "local", table.Dataset("local", "", "", "", (variant,)))
+    with pytest.raises(DataUnavailable, match="text: not a regular file"):
+        find("local")
+
+
 def test_a_folder_with_other_content_does_not_serve(fresh, monkeypatch):
     monkeypatch.setenv("FEDREPRO_DATA", str(fresh))
     monkeypatch.setenv("FEDREPRO_SOURCES", "folder")

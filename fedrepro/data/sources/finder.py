@@ -15,6 +15,7 @@ from fedrepro.data.catalogue.table import dataset
 from fedrepro.data.sources import cache, carrier, publisher, unpack
 from fedrepro.data.sources.failure import SourceFailed
 from fedrepro.errors import DataUnavailable, UserError
+from fedrepro.files import open_regular
 from fedrepro.settings import cache_folder, data_folder, data_sources
 
 PROVED, ABSENT = "proved", "not there"
@@ -74,6 +75,15 @@ def look(entry: Dataset, variant: Variant) -> Found | None:
             except SourceFailed:
                 continue
     return None
+
+
+def places(name: str) -> list[Path]:
+    """The files of this machine in which a data set is looked for, whether they are there or not."""
+    entry, folder = dataset(name), data_folder()
+    found = [cache.folder_of(name, variant.name) / "content" for variant in entry.variants]
+    if folder is not None:
+        found += [folder / file for variant in entry.variants if variant.folder for file in variant.folder.files]
+    return list(dict.fromkeys(found))
 
 
 def at_hand(name: str, variant: str) -> bool:
@@ -159,13 +169,18 @@ def _from_folder(entry: Dataset, variant: Variant) -> tuple[Found, object]:
     if variant.folder is None:
         raise SourceFailed("the folder never has it")
     try:
-        files = {name: (folder / name).read_bytes() for name in variant.folder.files}
+        files = {name: _read(folder / name) for name in variant.folder.files}
     except OSError as error:
         raise SourceFailed(f"{error.filename}: {error.strerror}") from error
     content = variant.folder.decode(files)
     if digest_of(content) != variant.digest:
         raise SourceFailed("its content is not the known one")
     return Found(entry.name, variant.name, variant.digest, "folder", variant.folder.files[0]), content
+
+
+def _read(path: Path) -> bytes:
+    with open_regular(path) as file:  # a pipe would never end, and a device may not
+        return file.read()
 
 
 def _from_cache(entry: Dataset, variant: Variant) -> tuple[Found, object]:

@@ -7,6 +7,7 @@ import json
 import operator
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import NamedTuple
 
 from fedrepro import settings as process
@@ -243,6 +244,11 @@ class Work:
             if key in self.missing:
                 yield position, task
 
+    @property
+    def files(self) -> list[Path]:
+        """Where the trials are stored."""
+        return [self._store.path(key) for key in self.tasks]
+
     def keep(self, outcome: Outcome) -> None:
         """Store a trace."""
         self._store.write(outcome.key, self._components[outcome.key], outcome.trace, outcome.seconds)
@@ -264,8 +270,7 @@ class Work:
 
     def _forget(self) -> None:
         self._store.prepare()
-        for key in self.tasks:
-            self._store.path(key).unlink(missing_ok=True)
+        self._store.forget(self.tasks)
 
     def _trace(self, key: str) -> Trace:
         trace = self._store.read(key)

@@ -1,15 +1,18 @@
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
 from typer.testing import CliRunner
 
+import fedrepro.papers
 from fedrepro import __version__
 from fedrepro.cli import main as cli
 from fedrepro.errors import DataUnavailable
@@ -63,6 +66,41 @@ def test_list_as_json(call):
     }  # fmt: skip
 
 
+def test_show(call, tiny):
+    said = call("show", "tiny").stdout
+    for part in (
+        "A Tiny Paper <on> Halving\nAda Example, Ben Example (Nowhere 2020)\n",
+        "  loss-falls: no verdict yet\n      The last loss is lower than the first.\n",
+        "  seeds: 5, 20\n      How many times the experiment is repeated.\n",
+        "Data\n  none\n",
+        "  quick: not run here yet\n  full: not run here yet\n",
+    ):
+        assert part in said
+
+
+def test_show_has_verdicts_and_costs_of_runs(call, monkeypatch):
+    monkeypatch.undo()  # the real papers
+    about = json.loads(call("show", "fedboost", "--json").stdout)
+    reference = json.loads((Path(fedrepro.papers.__path__[0]) / "fedboost/reference/results.json").read_text())
+    assert {name: claim["verdict"] for name, claim in about["claims"].items()} == {
+        name: claim["verdict"] for name, claim in reference["claims"].items()
+    }
+    assert about["cost"]["full"]["seconds"] == reference["provenance"]["seconds"]
+    assert about["url"].startswith("http")
+    assert re.search(r"\n  full: \d+ min for the notebook", call("show", "fedboost").stdout)
+
+
+@pytest.mark.parametrize("arguments", [["-h"], ["reproduce", "-h"], ["data", "-h"], ["data", "get", "-h"]])
+def test_help_is_asked_for_in_short(call, arguments):
+    assert call(*arguments).stdout == call(*arguments[:-1], "--help").stdout
+
+
+def test_commands_for_maintainers_stand_apart(call):
+    users, _, maintainers = call("--help").stdout.partition("For maintainers")
+    assert "reproduce" in users and "notebooks " not in users and "reference " not in users
+    assert "notebooks " in maintainers and "reference " in maintainers
+
+
 def test_version(call):
     assert call("--version").stdout == f"fedrepro {__version__}\n"
 
@@ -86,6 +124,7 @@ def test_version(call):
         (["notebooks", "tinny"], "no paper 'tinny'"),
         (["reference", "tinny"], "no paper 'tinny'"),
         (["reference", "tiny"], "holds no results"),
+        (["show", "tinny"], "no paper 'tinny'"),
     ],
 )
 def test_mistakes_are_one_sentence_before_any_work(call, reproduced, tmp_path, arguments, message):
@@ -119,7 +158,8 @@ def test_reproduce_then_why_then_force(call, tiny, tmp_path, monkeypatch):
     assert page.is_file()
 
     result = call("reproduce", "-p", "seeds=7")
-    assert result.stderr.splitlines()[0] == "tiny: 7 trials (5 stored)"
+    assert result.stderr.splitlines()[1] == "tiny: 7 trials (5 stored)"
+    assert "tiny: not run again" in call("reproduce", "-p", "seeds=7").stderr
     stored = {path: path.stat().st_mtime_ns for path in (tmp_path / "store").rglob("*.trial")}
     assert len(stored) == 7
     result = call("reproduce", "tiny", "--force")
@@ -141,9 +181,10 @@ def test_why_goes_on_where_data_cannot_be_had(call, tiny, monkeypatch):
 
 def test_a_mistake_in_the_notebook_is_its_sentence_and_the_page_says_so(call, tiny, tmp_path):
     tiny.set_cells(["import fedrepro\nraise fedrepro.UserError('The cup is empty: fill it.')"])
-    result = call("reproduce")
+    result = call("reproduce", "--quiet")
     assert result.exit_code == 2
-    assert result.stderr.splitlines()[-1] == "fedrepro: tiny: The cup is empty: fill it."
+    assert result.stderr == "fedrepro: tiny: The cup is empty: fill it.\n"  # and no progress
+    assert [line.partition(":")[0] for line in result.stdout.splitlines()] == ["tiny", "The page"]
     assert "The cup is empty" in (tmp_path / "out" / "quick" / "index.html").read_text()
 
 
@@ -201,8 +242,8 @@ def test_an_interrupt_is_one_line(call, reproduced):
 @pytest.mark.parametrize(
     ("moment", "name"),
     [
-        *(("computing", name) for name in ("SIGTERM", "SIGHUP", "SIGKILL")),
-        *(("drawing", name) for name in ("SIGQUIT", "SIGINT", "SIGKILL")),
+        *(("computing", name) for name in ("SIGTERM", "SIGINT", "SIGKILL")),
+        *(("drawing", name) for name in ("SIGQUIT", "SIGHUP", "SIGKILL")),
     ],
 )
 def test_a_signal_ends_the_command_with_all_its_processes(tiny, tmp_path, name, moment):
@@ -227,6 +268,7 @@ def test_a_signal_ends_the_command_with_all_its_processes(tiny, tmp_path, name, 
     command.send_signal(getattr(signal, name))
     said = command.stderr.read()
     assert not psutil.wait_procs(children, timeout=15)[1], "a process is left"
+    assert not list(Path("/dev/shm").glob(f"*-{command.pid}-*")), "a semaphore is left in shared memory"
     if name == "SIGKILL":
         return
     assert command.wait(timeout=15) == 128 + getattr(signal, name)
@@ -262,6 +304,24 @@ def test_the_entry_point_exits_with_2(tmp_path):
     assert result.returncode == 2
     assert result.stderr.startswith("fedrepro: There is no paper 'no-such-paper'")
     assert result.stdout == ""
+
+
+@pytest.mark.parametrize("arguments", [["reproduce", "x" * 300], ["reference", "afl", "--output", "x" * 300]])
+def test_a_name_that_is_too_long_is_one_sentence(arguments):
+    result = run_python("from fedrepro.cli.main import main; main()", *arguments)
+    assert result.returncode == 2
+    assert result.stderr.startswith("fedrepro: ") and result.stderr.endswith("cannot be used: File name too long.\n")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+@pytest.mark.parametrize("arguments", [["list"], ["--help"], ["data", "where"]])
+def test_a_full_standard_output_is_one_sentence(arguments):
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "fedrepro", *arguments]
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert result.returncode == 2
+    assert result.stderr == "fedrepro: Standard output cannot be written: No space left on device.\n"
 
 
 def test_list_loads_nothing_heavy():

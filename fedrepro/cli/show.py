@@ -1,0 +1,94 @@
+"""``fedrepro show``: what a paper claims, which parameters and data it takes, and what it costs."""
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedrepro.cli import complete
+from fedrepro.errors import UserError
+
+_WIDTH = 110
+
+
+def show(
+    paper: Annotated[str, typer.Argument(metavar="PAPER", help="Its key.", autocompletion=complete.papers)],
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Show a paper: its claims, parameters, data, cost and address."""
+    about = description(paper)
+    if as_json:
+        typer.echo(json.dumps(about, indent=1, ensure_ascii=False))
+    else:
+        for line in described(about):
+            typer.echo(line)
+
+
+def description(key: str) -> dict:
+    """What ``fedrepro show --json`` prints."""
+    from fedrepro.reproduction.paper.schema import PROFILES, declaration
+
+    declared = declaration(key)
+    runs = {profile: _run(key, profile) for profile in PROFILES}
+    full = runs["full"].claims if runs["full"] else {}
+    return declared.paper.model_dump(mode="json") | {
+        "claims": {
+            name: {"text": claim.text, "source": claim.source, "verdict": full[name].verdict if name in full else None}
+            for name, claim in declared.claims.items()
+        },
+        "parameters": {
+            name: {"type": one.type, "help": one.help}
+            | {profile: declared.profiles[profile][name] for profile in PROFILES}
+            for name, one in declared.parameters.items()
+        },
+        "data": {name: use.note for name, use in declared.data.items()},
+        "cost": {profile: _cost(run.provenance) if run else None for profile, run in runs.items()},
+    }
+
+
+def described(about: dict) -> list[str]:
+    """The description in lines for a terminal."""
+    from fedrepro.reproduction.report.page import in_words
+
+    lines = [about["title"], f"{', '.join(about['authors'])} ({about['venue']} {about['year']})"]
+    lines += [about["url"]] if about["url"] else []
+    lines += ["", "Claims, with the verdict of the committed full run"]
+    for name, claim in about["claims"].items():
+        lines += [f"  {name}: {in_words(claim['verdict'] or 'no verdict yet')}"]
+        lines += textwrap.wrap(claim["text"], _WIDTH, initial_indent="      ", subsequent_indent="      ")
+    lines += ["", "Parameters (-p NAME=VALUE), quick and full"]
+    for name, one in about["parameters"].items():
+        lines += [f"  {name}: {one['quick']}, {one['full']}"]
+        lines += textwrap.wrap(one["help"], _WIDTH, initial_indent="      ", subsequent_indent="      ")
+    lines += ["", "Data"]
+    lines += [f"  {name}: {note}" for name, note in about["data"].items()] or ["  none"]
+    lines += ["", "Cost"]
+    lines += [
+        f"  {profile}: {cost['in_words'] if cost else 'not run here yet'}" for profile, cost in about["cost"].items()
+    ]
+    return lines
+
+
+def _cost(provenance) -> dict:
+    from fedrepro.reproduction.report.page import cost
+
+    return {"seconds": provenance.seconds, "in_words": cost(provenance)}
+
+
+def _run(key: str, profile: str):
+    """The results of a run of a profile: the committed reference, or what is in the default output folder."""
+    from fedrepro.reproduction.paper.schema import folder
+    from fedrepro.reproduction.results import load
+
+    reference, output = folder(key) / "reference" / "results.json", Path("out") / profile / key / "results.json"
+    for path in (reference, output) if profile == "full" else (output,):
+        if path.is_file():
+            try:
+                found = load(path)
+            except UserError:  # damaged: it is as good as none here
+                continue
+            if found.profile == profile:
+                return found
+    return None
