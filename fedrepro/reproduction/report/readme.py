@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fedrepro.reproduction.paper import declaration, folder, keys
 from fedrepro.reproduction.paper.schema import About
-from fedrepro.reproduction.report.page import in_words
+from fedrepro.reproduction.report.words import in_words
 from fedrepro.reproduction.results import load
 from fedrepro.reproduction.verdicts import VERDICTS
 
@@ -31,7 +31,11 @@ def readme(key: str) -> str:
     ]
     for name, claim in declared.claims.items():
         found = reference.get(name)
-        cells = (claim.text, f"**{in_words(found.verdict)}**" if found else "–", found.why if found else "–")
+        cells = (
+            claim.text,
+            f"**{in_words(found.verdict)}**" if found else "–",
+            f"{found.sees} {found.why}".strip() if found else "–",
+        )
         lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
     lines += [
         "",

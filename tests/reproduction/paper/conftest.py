@@ -65,14 +65,30 @@ text = "The last loss is lower than the first."
 source = "Section 5"
 kind = "comparison"
 varies = "the starting loss"
+sees = "{half way}; at the end {the end}."
+matters = 0.1
+unit = "nats"
+readings = ["iterate"]
+controls = ["the number of rounds"]
 figures = ["figure-1"]
+[claims.loss-falls.published]
+"the end" = { value = 0.8, runs = 5 }
 [claims.ends-at-an-eighth]
 text = "The loss ends at 1/8 of where it began."
 source = "Section 5"
 kind = "identity"
 varies = "the starting loss"
+sees = "{every run}."
 tolerance = { ratio = 1e-9 }
 figures = ["figure-1", "table-1"]
+
+[readings.iterate]
+question = "Which iterate is meant?"
+primary = "last"
+why = "Figure 1 shows it."
+[readings.iterate.values]
+last = "Figure 1"
+average = "Section 2"
 
 [errata.halving]
 where = "Section 2"
@@ -141,10 +157,18 @@ with paper.figure("figure-1") as fig:
     fig.curve(fig.subplots(), runs, "loss", label="fast")
 """,
     'paper.table("table-1", [{"method": "fast", "loss": losses[:, -1].mean()}], studies=["figure-1"])',
-    'paper.claim("loss-falls", verdicts.judge_less(losses[:, -1], losses[:, 0], label="last", other="first"))',
+    """
+names, comparisons = ("the last loss", "the first"), []
+for iterate, ends in {"last": losses, "average": losses.cumsum(axis=1) / [1, 2, 3, 4]}.items():
+    for setting, at in {"half way": 1, "the end": -1}.items():
+        one = verdicts.less(ends[:, at], losses[:, 0], setting=setting, names=names, reading={"iterate": iterate})
+        comparisons.append(one)
+paper.claim("loss-falls", comparisons)
+""",
     """
 ratio = losses[:, -1] / losses[:, 0]
-paper.claim("ends-at-an-eighth", verdicts.judge_identity(ratio, 1 / 8, paper.tolerance("ends-at-an-eighth")["ratio"]))
+allowed = paper.tolerance("ends-at-an-eighth")["ratio"]
+paper.claim("ends-at-an-eighth", [verdicts.identity(ratio, 1 / 8, allowed, setting="every run", name="ratio")])
 """,
     'paper.erratum("halving", {"printed": 1 / 3, "correct": 0.5})',
     'paper.choice("rounds", {"four rounds": 1 / 16})',
