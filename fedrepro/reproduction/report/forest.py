@@ -33,11 +33,19 @@ class Group:
 
 
 class Forest:
-    """The forest plot of a claim."""
+    """The forest plot of a claim.
 
-    def __init__(self, claim: Claim):
+    Parameters
+    ----------
+    claim
+        The claim.
+    only
+        The comparisons that its scale has to fit; by default all.
+    """
+
+    def __init__(self, claim: Claim, only: Sequence[Comparison] | None = None):
         self.claim = claim
-        drawn = [one for one in claim.comparisons if one.mean is not None]
+        drawn = [one for one in (claim.comparisons if only is None else only) if one.mean is not None]
         values = [end for one in drawn for end in (one.low, one.high) if end is not None]
         values += [sign * one.tolerance for one in drawn if one.test == "equality" for sign in (-1, 1)]
         values += [one.published for one in claim.published.values()]
@@ -82,8 +90,8 @@ class Forest:
 
     def summary(self, most: int = 8) -> Markup:
         """The comparisons of the primary reading, one under the other, without their names."""
-        rows = [one for one in self.primary if one.mean is not None]
-        return self._drawing(rows[:most], height=15) if rows else Markup("")
+        rows = [one for one in self.primary if one.mean is not None][:most]
+        return Forest(self.claim, rows)._drawing(rows, height=15) if rows else Markup("")
 
     def axis(self) -> Markup:
         """Tick marks with their numbers."""

@@ -1,5 +1,6 @@
 """How the pages say things: counts, costs, effects, published numbers."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from fedrepro.reproduction.verdicts import short
 
 DIRECTIONS = {"confirmed": "as claimed", "contradicted": "the opposite", "inconclusive": "undecided", None: "no data"}
 PLACES = ("inside", "near", "outside")
+_NEGATIVE = re.compile(r"(?<![\w.])-(?=\.?\d)")
 _MOST_LISTED = 3  # longer lists are summed up; the paper's page has them all
 
 
@@ -71,6 +73,17 @@ def size(number: float, unit: str = "") -> str:
 def minus(text: str) -> str:
     """A number as text, with a minus sign of the width of a digit."""
     return f"−{text[1:]}" if text.startswith("-") else text
+
+
+def prose(sentence: str) -> str:
+    """A recorded sentence with minus signs instead of the hyphens in front of its numbers."""
+    return _NEGATIVE.sub("−", sentence)
+
+
+def label(source: str) -> str:
+    """Where the paper has a figure or table, or to what of it an addition of ours belongs."""
+    ours, mark, place = source.partition("; ")
+    return f"Ours, to {place}" if mark and ours == "ours" else f"The paper, {source}"
 
 
 def measured(one: Comparison, unit: str = "") -> str:
