@@ -157,17 +157,21 @@ class PaperPage:
         """The files of a figure or table that are there; a reference keeps no SVG."""
         return [file for file in exhibit.files if not self.reference or (self.origin / file).is_file()]
 
-    def stand_ins(self, exhibit: Exhibit) -> list[str]:
-        """What stands in for the paper's own data, a phrase each."""
+    def other_data(self, exhibit: Exhibit) -> list[str]:
+        """What is not the paper's own data, a phrase each."""
         return [phrase for name, variant in exhibit.data_sets.items() if (phrase := stand_in(name, variant))]
 
+    def is_comparable(self, exhibit: Exhibit) -> bool:
+        """Whether published values may stand beside ours: not where ours are of other data."""
+        return not any(":" in (variant or "") for variant in exhibit.data_sets.values())
+
     def data_of(self, card: Card) -> list[str]:
-        """What stands in for the paper's own data behind a claim."""
+        """What is not the paper's own data behind a claim."""
         shown = self.shown
         if shown is None:
             return []
         exhibits = {**shown.figures, **shown.tables}
-        found = [self.stand_ins(exhibits[name]) for name in card.declared.figures if name in exhibits]
+        found = [self.other_data(exhibits[name]) for name in card.declared.figures if name in exhibits]
         return list(dict.fromkeys(phrase for phrases in found for phrase in phrases))
 
     def _card(self, name: str) -> Card:
@@ -183,13 +187,13 @@ class PaperPage:
 
 
 def stand_in(name: str, variant: str | None) -> str | None:
-    """Which data stand in for a data set, in words; None where it is itself."""
+    """How the data at hand differ from a data set, in words; None where it is itself."""
     if variant is None:
         return None
     other, colon, _ = variant.partition(":")
     if colon:
-        return f"{other} instead of {name}"
-    return f"part of {name} only" if variant == "partial" else None
+        return f"stand-in data: {other} instead of {name}"
+    return f"partial data: {name}" if variant == "partial" else None
 
 
 def collect(output_dir: Path, source: Callable[[str], str] = source_hash) -> list[PaperPage]:

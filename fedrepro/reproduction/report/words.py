@@ -67,7 +67,8 @@ def reading(values: Mapping[str, str]) -> str:
 
 def size(number: float, unit: str = "") -> str:
     """A number in three digits, with its unit and a minus sign that is not a hyphen."""
-    return f"{minus(short(number, 3))}{f' {unit}' if unit else ''}"
+    text = f"{number:,.0f}" if 1000 <= abs(number) < 1e6 else short(number, 3)
+    return f"{minus(text)}{f' {unit}' if unit else ''}"
 
 
 def minus(text: str) -> str:
@@ -117,7 +118,7 @@ def published_lines(claim: Claim) -> list[tuple[str, str]]:
         least, most = (pick(one.published for one in found.values()) for pick in (min, max))
         text = f"{size(least)} to {size(most, claim.unit)}"
         return [(f"{len(found)} settings", f"{text} ({tally(places(found.values()))})")]
-    return [(setting, f"{size(one.published, claim.unit)} ({place(one)})") for setting, one in found.items()]
+    return [(setting, f"{size(one.published, claim.unit)} ({one.place})") for setting, one in found.items()]
 
 
 def place(one: Number) -> str:
