@@ -6,7 +6,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 EXTRAS = ("papers", "networks", "test")
-CONDA_NAMES = {"jupyter-client": "jupyter_client", "build": "python-build"}  # the others have the same name there
+# The others have the same name there.
+CONDA_NAMES = {"jupyter-client": "jupyter_client", "build": "python-build", "playwright": "playwright-python"}
+NOT_IN_CONDA = ("axe-playwright-python",)
 OWN = re.compile(r"fedrepro\[")
 
 
@@ -14,7 +16,9 @@ def environment(pyproject: str) -> str:
     """The text of environment.yml for the text of a pyproject.toml."""
     project = tomllib.loads(pyproject)["project"]
     extras = [one for extra in EXTRAS for one in project["optional-dependencies"][extra]]
-    conda = [_conda(one) for one in (*project["dependencies"], *extras) if not OWN.match(one)]
+    wanted = [one for one in (*project["dependencies"], *extras) if not OWN.match(one)]
+    elsewhere = [one for one in wanted if one.startswith(NOT_IN_CONDA)]
+    conda = [_conda(one) for one in wanted if one not in elsewhere]
     return "\n".join(
         [
             "# Written by `make lock` from pyproject.toml.",
@@ -26,6 +30,7 @@ def environment(pyproject: str) -> str:
             *(f"  - {requirement}" for requirement in conda),
             "  - pip",
             "  - pip:",
+            *(f"      - {requirement}" for requirement in elsewhere),
             "      - -e .",
             "",
         ]

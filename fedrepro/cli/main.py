@@ -209,12 +209,10 @@ def why(paper: Paper, profile: Profile = "quick", parameter: Overrides = None) -
 
 @app.command()
 def report(profile: Profile = "quick", output: Output = None) -> None:
-    """Write the page again from the results that are there."""
+    """Write the pages: the reference results, and beside them those of a run where there is one."""
     from fedrepro.reproduction.paper.parameters import check_profile
 
     folder = output or Path("out") / check_profile(profile)
-    if not folder.is_dir():
-        raise UserError(f"There is no folder {folder}: run `fedrepro reproduce` first, or name one with --output.")
     from fedrepro.reproduction.report import build
     from fedrepro.reproduction.stamp import page_stamp
 

@@ -1,7 +1,8 @@
-"""Gathers what the page shows from an output folder, the declarations and the committed references."""
+"""Gathers what the pages show: the committed references, the declarations, and what was run on this machine."""
 
 import os
 import struct
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,53 +13,90 @@ from fedrepro.reproduction import results
 from fedrepro.reproduction.paper import Declaration, declaration, folder, keys
 from fedrepro.reproduction.paper.schema import Claim
 from fedrepro.reproduction.provenance import source_hash
-from fedrepro.reproduction.results import Results, load
+from fedrepro.reproduction.report.code import Code
+from fedrepro.reproduction.report.forest import Forest
+from fedrepro.reproduction.results import Exhibit, Results, load
 from fedrepro.reproduction.verdicts import VERDICTS
+from fedrepro.reproduction.verdicts.agreement import AGREEMENTS, Family, agreement, family
+from fedrepro.reproduction.verdicts.rule import Reading as JudgedReading
+from fedrepro.reproduction.verdicts.rule import deciding_axes
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _WIDE = 2.2  # width over height from which a figure has several panels side by side
+NOT_RUN, NOT_TESTABLE = "not run", "not testable here"
+RERUNS = (*AGREEMENTS, NOT_TESTABLE, NOT_RUN)
 
 
 @dataclass(frozen=True)
-class ClaimRow:
-    """A claim as the page shows it: as declared, as judged here, and in the reference."""
+class Card:
+    """A claim as the pages show it."""
 
     name: str
     declared: Claim
+    shown: results.Claim | None  # of the reference, or else of this machine's run
+    is_verdict: bool  # whether what is shown is of the full profile: only that has a verdict
     here: results.Claim | None
-    reference: results.Claim | None
+    rerun: str  # what this machine's run says beside the reference, see `RERUNS`
 
     @property
     def verdict(self) -> str | None:
-        """The verdict here, if there is one."""
-        return self.here.verdict if self.here else None
+        """The verdict of the full profile, if there is one."""
+        return self.shown.verdict if self.shown and self.is_verdict else None
+
+    @cached_property
+    def forest(self) -> Forest | None:
+        """The forest plot of what is shown."""
+        return Forest(self.shown) if self.shown and self.shown.comparisons else None
+
+    @property
+    def deciding(self) -> tuple[str, ...]:
+        """The axes of readings on which the verdict hangs."""
+        if self.shown is None or self.shown.verdict != "depends":
+            return ()
+        return deciding_axes([JudgedReading(one.values, one.outcome, one.primary) for one in self.shown.readings])
 
 
 @dataclass(frozen=True)
 class PaperPage:
-    """One paper: what it declares, what was measured here (if it ran), and the reference (if there is one)."""
+    """One paper: what it declares, its reference (if there is one), and what was run here (if it ran)."""
 
     key: str
     declared: Declaration
-    results: Results | None
-    failure: str | None  # why it did not finish
-    damage: str | None  # why something that it left cannot be used
     reference: Results | None
-    files: frozenset[str]
-    wide_figures: frozenset[str]
+    here: Results | None
+    failure: str | None  # why it did not finish here
+    damage: str | None  # why something of it cannot be used
+    pictures: dict[str, tuple[int, int]]  # the figures that are shown, with their width and height
+    files: frozenset[str]  # what this machine's run left besides its results
     source: Callable[[str], str]
+    code: Code
 
     @property
     def status(self) -> str:
-        """``done``, ``failed``, ``unreadable`` or ``not run``."""
-        if self.results:
+        """What became of it on this machine: ``done``, ``failed``, ``unreadable`` or ``not run``."""
+        if self.here:
             return "done"
-        return "unreadable" if self.damage else "failed" if self.failure else "not run"
+        return "unreadable" if self.damage else "failed" if self.failure else NOT_RUN
 
     @property
-    def reference_is_elsewhere(self) -> bool:
-        """Whether the reference says more than the results at hand: a full run is its own reference."""
-        return self.reference is not None and (self.results is None or self.results.profile != "full")
+    def shown(self) -> Results | None:
+        """The results that the pages show: the reference where there is one."""
+        return self.reference or self.here
+
+    @property
+    def has_verdicts(self) -> bool:
+        """Whether what is shown is a full run: no other wears a verdict."""
+        return self.shown is not None and self.shown.profile == "full"
+
+    @property
+    def origin(self) -> Path:
+        """The folder that holds the files of what is shown; only the reference's are copied into the site."""
+        return folder(self.key) / "reference"
+
+    @property
+    def place(self) -> str:
+        """Where the files of what is shown are in the site, seen from the paper's page."""
+        return "reference/" if self.reference else ""
 
     @cached_property
     def reference_is_stale(self) -> bool:
@@ -66,60 +104,133 @@ class PaperPage:
         return self.reference is not None and self.reference.provenance.source != self.source(self.key)
 
     @cached_property
-    def claims(self) -> list[ClaimRow]:
+    def claims(self) -> list[Card]:
         """All declared claims, judged or not."""
-        return [self._claim(name) for name in self.declared.claims]
+        return [self._card(name) for name in self.declared.claims]
 
     @property
     def counts(self) -> dict[str, int]:
         """How many claims have each verdict."""
-        given = [claim.verdict for claim in self.claims]
-        return {word: given.count(word) for word in VERDICTS}
+        given = Counter(card.verdict for card in self.claims)
+        return {word: given[word] for word in VERDICTS}
 
-    def judged_on(self, exhibit: str) -> list[ClaimRow]:
+    @property
+    def reruns(self) -> dict[str, int]:
+        """How many claims this machine's run agrees with, and so on."""
+        given = Counter(card.rerun for card in self.claims)
+        return {word: given[word] for word in RERUNS}
+
+    @cached_property
+    def family(self) -> Family:
+        """How many comparisons were made, and what chance alone would do to them."""
+        judged = [card.shown for card in self.claims if card.shown and card.is_verdict]
+        return family((one.direction, one.p) for claim in judged for one in claim.comparisons)
+
+    @property
+    def numbers(self) -> list[results.Number]:
+        """The published numbers that were held against ours."""
+        if self.shown is None or not self.has_verdicts:
+            return []
+        effects = [one for claim in self.shown.claims.values() for one in claim.published.values()]
+        return effects + [one for table in self.shown.tables.values() for one in table.numbers.values()]
+
+    @property
+    def picture(self) -> str | None:
+        """The figure that stands for the paper: the one on which the most claims are judged."""
+        shown = [name for name in self.declared.figures if name in self.pictures]
+        return max(shown, key=lambda name: len(self.judged_on(name)), default=None)
+
+    def judged_on(self, exhibit: str) -> list[Card]:
         """The claims that are judged on a figure or table."""
-        return [claim for claim in self.claims if exhibit in claim.declared.figures]
+        return [card for card in self.claims if exhibit in card.declared.figures]
 
-    def _claim(self, name: str) -> ClaimRow:
-        here = self.results.claims.get(name) if self.results else None
-        return ClaimRow(
-            name=name,
-            declared=self.declared.claims[name],
-            here=here,
-            reference=self.reference.claims.get(name) if self.reference and self.reference_is_elsewhere else None,
-        )
+    def hanging_on(self, axis: str) -> list[Card]:
+        """The claims that are judged under every value of an open reading."""
+        return [card for card in self.claims if axis in card.declared.readings]
+
+    def is_wide(self, figure: str) -> bool:
+        """Whether a figure needs the page's whole width."""
+        width, height = self.pictures[figure]
+        return width > _WIDE * height
+
+    def files_of(self, exhibit: Exhibit) -> list[str]:
+        """The files of a figure or table that are there; a reference keeps no SVG."""
+        return [file for file in exhibit.files if not self.reference or (self.origin / file).is_file()]
+
+    def other_data(self, exhibit: Exhibit) -> list[str]:
+        """What is not the paper's own data, a phrase each."""
+        return [phrase for name, variant in exhibit.data_sets.items() if (phrase := stand_in(name, variant))]
+
+    def is_comparable(self, exhibit: Exhibit) -> bool:
+        """Whether published values may stand beside ours: not where ours are of other data."""
+        return not any(":" in (variant or "") for variant in exhibit.data_sets.values())
+
+    def data_of(self, card: Card) -> list[str]:
+        """What is not the paper's own data behind a claim."""
+        shown = self.shown
+        if shown is None:
+            return []
+        exhibits = {**shown.figures, **shown.tables}
+        found = [self.other_data(exhibits[name]) for name in card.declared.figures if name in exhibits]
+        return list(dict.fromkeys(phrase for phrases in found for phrase in phrases))
+
+    def _card(self, name: str) -> Card:
+        here = self.here.claims.get(name) if self.here else None
+        there = self.reference.claims.get(name) if self.reference else None
+        if here is None:
+            rerun = NOT_RUN
+        elif here.verdict == "not-testable":
+            rerun = NOT_TESTABLE
+        else:
+            rerun = agreement(here.comparisons, there.comparisons if there else [])
+        return Card(name, self.declared.claims[name], there or here, self.has_verdicts, here, rerun)
+
+
+def stand_in(name: str, variant: str | None) -> str | None:
+    """How the data at hand differ from a data set, in words; None where it is itself."""
+    if variant is None:
+        return None
+    other, colon, _ = variant.partition(":")
+    if colon:
+        return f"stand-in data: {other} instead of {name}"
+    return f"partial data: {name}" if variant == "partial" else None
 
 
 def collect(output_dir: Path, source: Callable[[str], str] = source_hash) -> list[PaperPage]:
-    """Every paper, whether it ran or not."""
-    return [_paper(key, output_dir / key, source) for key in keys()]
+    """Every paper, whether it ran or not, in the order in which they appeared."""
+    pages = [_paper(key, output_dir / key, source) for key in keys()]
+    return sorted(pages, key=lambda page: page.declared.paper.year)
 
 
 def _paper(key: str, output: Path, source: Callable[[str], str]) -> PaperPage:
-    """One paper; what it left damaged costs its own part of the page and nothing else."""
-    found, failure, damage, wide = None, None, [], frozenset()
+    """One paper; what is damaged costs its own part of the pages and nothing else."""
+    kept = folder(key) / "reference"
+    reference, here, failure, damage, pictures = None, None, None, [], {}
+    try:
+        reference = _if_there(kept / "results.json")
+        if reference is not None:
+            pictures = _pictures(kept, reference)
+    except UserError as problem:
+        reference, damage = None, [str(problem)]
     try:
         failure = _failure(output / "failure.txt")
-        found = _if_there(output / "results.json")
-        if found is not None:
-            wide = frozenset(name for name in found.figures if _is_wide(output, found, name))
+        here = _if_there(output / "results.json")
+        if here is not None and reference is None:
+            pictures = _pictures(output, here)
     except UserError as problem:
-        found, damage = None, [str(problem)]
-    try:
-        reference = _if_there(folder(key) / "reference" / "results.json")
-    except UserError as problem:
-        reference = None
+        here = None
         damage.append(str(problem))
     return PaperPage(
         key=key,
         declared=declaration(key),
-        results=found,
+        reference=reference,
+        here=here,
         failure=failure,
         damage=" ".join(damage) or None,
-        reference=reference,
+        pictures=pictures,
         files=frozenset(path.name for path in output.glob(f"{key}.*")),
-        wide_figures=wide,
         source=source,
+        code=Code(key),
     )
 
 
@@ -134,17 +245,24 @@ def _failure(path: Path) -> str | None:
         raise UserError(f"{path} cannot be read: {problem.strerror}.") from None
 
 
-def _is_wide(output: Path, results: Results, name: str) -> bool:
-    """Whether a figure needs the page's whole width: a PNG holds width and height from byte 16 on."""
-    picture = next((output / file for file in results.figures[name].files if file.endswith(".png")), None)
-    if picture is None:
-        return False
+def _pictures(place: Path, found: Results) -> dict[str, tuple[int, int]]:
+    """Width and height of every figure."""
+    pictures = {}
+    for name, figure in found.figures.items():
+        picture = next((place / file for file in figure.files if file.endswith(".png")), None)
+        if picture is not None:
+            pictures[name] = _size(picture, found.paper)
+    return pictures
+
+
+def _size(picture: Path, key: str) -> tuple[int, int]:
+    """Width and height of a PNG, which holds them from byte 16 on."""
     try:
         with open(picture, "rb") as file:
             head = file.read(24)
     except OSError as problem:
         raise UserError(f"{picture} cannot be read ({problem.strerror}): run this paper again.") from None
     if len(head) < 24 or not head.startswith(_PNG):
-        raise UserError(f"{picture} is not a picture: run `fedrepro reproduce {results.paper}` again.")
+        raise UserError(f"{picture} is not a picture: run `fedrepro reproduce {key}` again.")
     width, height = struct.unpack(">II", head[16:])
-    return width > _WIDE * height
+    return width, height

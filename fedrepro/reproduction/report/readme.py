@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fedrepro.reproduction.paper import declaration, folder, keys
 from fedrepro.reproduction.paper.schema import About
-from fedrepro.reproduction.report.page import in_words
+from fedrepro.reproduction.report.words import in_words
 from fedrepro.reproduction.results import load
 from fedrepro.reproduction.verdicts import VERDICTS
 

@@ -119,7 +119,8 @@ def test_version(call):
         (["reproduce", "--output", "file"], "file cannot be written"),
         (["why", "tinny"], "no paper 'tinny'"),
         (["why", "tiny", "-p", "rate=-1"], "at least 0"),
-        (["report"], "no folder out/quick: run `fedrepro reproduce` first"),
+        (["report", "--output", "file"], "file/"),
+        (["report", "--output", "file/below"], "cannot be written"),
         (["report", "--profile", "medium"], "no profile 'medium'"),
         (["notebooks", "tinny"], "no paper 'tinny'"),
         (["reference", "tinny"], "no paper 'tinny'"),
@@ -146,7 +147,7 @@ def test_reproduce_then_why_then_force(call, tiny, tmp_path, monkeypatch):
 
     result = call("reproduce", "--jobs", 1, "-p", "rate=0.5")
     assert result.exit_code == 0, result.output
-    assert "tiny: 2 claims: 2 reproduced" in result.stdout
+    assert "tiny: 2 claims, this run beside the reference: 2 no reference" in result.stdout
     page = tmp_path / "out" / "quick" / "index.html"
     assert page.resolve().as_uri() in result.stdout
     assert (tmp_path / "out" / "quick" / "tiny" / "tiny.html").is_file()
@@ -166,6 +167,13 @@ def test_reproduce_then_why_then_force(call, tiny, tmp_path, monkeypatch):
     assert result.stderr.splitlines()[:2] == ["tiny: 5 trials", "tiny figure-1: 5 trials"]
     again = [path for path, written in stored.items() if path.stat().st_mtime_ns != written]
     assert len(again) == 5, "--force runs the trials of this run again, and only those"
+
+
+def test_report_needs_no_run(call, tiny, tmp_path):
+    result = call("report", "--output", "new/folder")
+    assert result.exit_code == 0
+    page = tmp_path / "new" / "folder" / "index.html"
+    assert result.stdout == f"The page: {page.resolve().as_uri()}\n" and page.is_file()
 
 
 def test_why_goes_on_where_data_cannot_be_had(call, tiny, monkeypatch):
@@ -217,7 +225,7 @@ def test_one_failure_does_not_stop_the_other_papers(call, tiny, tmp_path):
     tiny.edit("../other/studies.py", "def studies(parameters):\n", "def studies(parameters):\n    1 / 0\n")
     result = call("reproduce")
     assert result.exit_code == 1
-    assert "tiny: 2 claims: 2 reproduced" in result.stdout
+    assert "tiny: 2 claims, this run beside the reference: 2 no reference" in result.stdout
     assert "other: It broke with ZeroDivisionError" in result.stdout
 
 

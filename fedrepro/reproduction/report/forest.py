@@ -1,0 +1,144 @@
+"""Forest plots: each comparison of a claim is a row of a table, and its interval a small SVG on one common scale.
+
+Positions are percentages, so that the drawing fits whatever width the page gives it while its marks and letters keep
+their size. Colours come from the style sheet; the mark's shape says the same without colour.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from fedrepro.extras import optional
+from fedrepro.reproduction.report import words
+from fedrepro.reproduction.results import Claim, Comparison
+from fedrepro.reproduction.verdicts import short
+
+with optional():
+    from markupsafe import Markup
+
+_MARGIN = 0.06  # of the scale, on either side
+_MOST_SHOWN = 14  # rows beyond this are folded, the primary reading never
+_STAR = "M0,-6 L1.6,-2.1 5.7,-1.9 2.5,.7 3.5,4.9 0,2.5 -3.5,4.9 -2.5,.7 -5.7,-1.9 -1.6,-2.1Z"
+_CLASSES = {"confirmed": "yes", "contradicted": "no", "inconclusive": "open"}
+
+
+@dataclass(frozen=True)
+class Group:
+    """The comparisons under one reading of the paper."""
+
+    title: str
+    primary: bool
+    rows: list[Comparison]
+
+
+class Forest:
+    """The forest plot of a claim.
+
+    Parameters
+    ----------
+    claim
+        The claim.
+    only
+        The comparisons that its scale has to fit; by default all.
+    """
+
+    def __init__(self, claim: Claim, only: Sequence[Comparison] | None = None):
+        self.claim = claim
+        drawn = [one for one in (claim.comparisons if only is None else only) if one.mean is not None]
+        values = [end for one in drawn for end in (one.low, one.high) if end is not None]
+        values += [sign * one.tolerance for one in drawn if one.test == "equality" for sign in (-1, 1)]
+        values += [one.published for one in claim.published.values()]
+        low, high = min([0.0, *values]), max([0.0, *values])
+        room = (high - low or 1.0) * _MARGIN
+        self._low, self._high = low - room, high + room
+        self.is_drawn = bool(drawn)
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The comparisons by reading, the primary one first."""
+        primary = next((one.values for one in self.claim.readings if one.primary), {})
+        found: dict[tuple, list[Comparison]] = {}
+        for one in self.claim.comparisons:
+            found.setdefault(tuple(one.reading.items()), []).append(one)
+        groups = []
+        for values, rows in found.items():
+            is_primary = all(primary.get(axis) == value for axis, value in values)
+            groups.append(Group(words.reading(dict(values)), is_primary, rows))
+        return sorted(groups, key=lambda group: not group.primary)
+
+    @property
+    def shown(self) -> list[Group]:
+        """What is in sight: everything where that is little, otherwise the primary reading."""
+        if len(self.claim.comparisons) <= _MOST_SHOWN:
+            return self.groups
+        return [group for group in self.groups if group.primary] or self.groups[:1]
+
+    @property
+    def folded(self) -> list[Group]:
+        """The rest."""
+        return [group for group in self.groups if group not in self.shown]
+
+    @property
+    def primary(self) -> list[Comparison]:
+        """The comparisons of the primary reading."""
+        return [one for group in self.groups if group.primary for one in group.rows]
+
+    def row(self, one: Comparison) -> Markup:
+        """One comparison: the line at zero, what counts as equal, our interval, and the published value as a star."""
+        return self._drawing([one], height=22)
+
+    def summary(self, most: int = 8) -> Markup:
+        """The comparisons of the primary reading, one under the other, without their names."""
+        rows = [one for one in self.primary if one.mean is not None][:most]
+        return Forest(self.claim, rows)._drawing(rows, height=15) if rows else Markup("")
+
+    def axis(self) -> Markup:
+        """Tick marks with their numbers."""
+        parts = []
+        for tick in ticks(self._low, self._high):
+            at = self._at(tick)
+            parts.append(f'<line class="tick" x1="{at}" x2="{at}" y1="0" y2="4"/>')
+            parts.append(f'<text x="{at}" y="16" text-anchor="middle">{words.minus(short(tick, 3))}</text>')
+        return Markup(f'<svg class="forest" height="20" aria-hidden="true">{"".join(parts)}</svg>')
+
+    def _drawing(self, rows: Sequence[Comparison], height: int) -> Markup:
+        whole = height * len(rows)
+        parts = []
+        if tolerance := max((one.tolerance for one in rows if one.test == "equality"), default=0.0):
+            left, width = self._at(-tolerance), f"{200 * tolerance / (self._high - self._low):.2f}%"
+            parts.append(f'<rect class="equal" x="{left}" width="{width}" y="0" height="{whole}"/>')
+        zero = self._at(0.0)
+        parts.append(f'<line class="zero" x1="{zero}" x2="{zero}" y1="0" y2="{whole}"/>')
+        for number, one in enumerate(rows):
+            parts.append(self._interval(one, height * (number + 0.5)))
+            if published := self.claim.published.get(one.setting):
+                parts.append(
+                    f'<svg x="{self._at(published.published)}" y="{height * (number + 0.5)}" overflow="visible">'
+                    f'<path class="star" d="{_STAR}"/></svg>'
+                )
+        return Markup(f'<svg class="forest" height="{whole}" aria-hidden="true">{"".join(parts)}</svg>')
+
+    def _interval(self, one: Comparison, y: float) -> str:
+        if one.mean is None or one.low is None or one.high is None:
+            return ""
+        kind = _CLASSES[one.direction or "inconclusive"]
+        at = self._at(one.mean)
+        line = f'<line class="{kind}" x1="{self._at(one.low)}" x2="{self._at(one.high)}" y1="{y}" y2="{y}"/>'
+        if kind == "no":  # a square, turned
+            mark = f'<svg x="{at}" y="{y}" overflow="visible"><path class="no" d="M0,-5 5,0 0,5 -5,0Z"/></svg>'
+        else:
+            mark = f'<circle class="{kind}" cx="{at}" cy="{y}" r="4"/>'
+        return line + mark
+
+    def _at(self, value: float) -> str:
+        return f"{100 * (value - self._low) / (self._high - self._low):.2f}%"
+
+
+def ticks(low: float, high: float) -> Iterable[float]:
+    """Three to five round numbers between two values."""
+    wide = (high - low) / 4
+    power = 10.0 ** math.floor(math.log10(wide))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= wide)
+    first = math.ceil(low / step)
+    return [step * number for number in range(first, math.floor(high / step) + 1)]

@@ -1,0 +1,141 @@
+"""How the pages say things: counts, costs, effects, published numbers."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from fedrepro.reproduction.paper.displays import rounded
+from fedrepro.reproduction.results import Claim, Comparison, Number, Provenance
+from fedrepro.reproduction.verdicts import short
+
+DIRECTIONS = {"confirmed": "as claimed", "contradicted": "the opposite", "inconclusive": "undecided", None: "no data"}
+PLACES = ("inside", "near", "outside")
+_NEGATIVE = re.compile(r"(?<![\w.])-(?=\.?\d)")
+_MOST_LISTED = 3  # longer lists are summed up; the paper's page has them all
+
+
+def in_words(verdict: str) -> str:
+    """A verdict as prose."""
+    return verdict.replace("-", " ")
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things."""
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+
+
+def seeds_in_words(seeds: Sequence[int]) -> str:
+    """How many seeds something was made from."""
+    return counted(len(seeds), "seed") if seeds else "no random draws"
+
+
+def tally(counts: Mapping[str, int]) -> str:
+    """What there is of each kind, without those of which there is none."""
+    return ", ".join(f"{count} {in_words(word)}" for word, count in counts.items() if count)
+
+
+def cost(provenance: Provenance) -> str:
+    """How long the notebook took, and its trials, which may have been stored before."""
+    trials = provenance.trials
+    notebook = f"{duration(provenance.seconds)} for the notebook"
+    if not trials or not trials.number:
+        return notebook
+    return f"{notebook}, {duration(trials.seconds)} of computing in {counted(trials.number, 'trial')}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as somebody would say them."""
+    if seconds < 100:
+        return f"{rounded(seconds)} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def short_commit(commit: str) -> str:
+    """A commit in ten digits, with its mark of changes; a version as it is."""
+    if commit.startswith("version "):
+        return commit
+    digits, plus, mark = commit.partition("+")
+    return f"commit {digits[:10]}{plus}{mark}"
+
+
+def reading(values: Mapping[str, str]) -> str:
+    """The values of a reading, by axis."""
+    return ", ".join(f"{axis.replace('-', ' ')}: {value}" for axis, value in values.items())
+
+
+def size(number: float, unit: str = "") -> str:
+    """A number in three digits, with its unit and a minus sign that is not a hyphen."""
+    text = f"{number:,.0f}" if 1000 <= abs(number) < 1e6 else short(number, 3)
+    return f"{minus(text)}{f' {unit}' if unit else ''}"
+
+
+def minus(text: str) -> str:
+    """A number as text, with a minus sign of the width of a digit."""
+    return f"−{text[1:]}" if text.startswith("-") else text
+
+
+def prose(sentence: str) -> str:
+    """A recorded sentence with minus signs instead of the hyphens in front of its numbers."""
+    return _NEGATIVE.sub("−", sentence)
+
+
+def label(source: str) -> str:
+    """Where the paper has a figure or table, or to what of it an addition of ours belongs."""
+    ours, mark, place = source.partition("; ")
+    return f"Ours, to {place}" if mark and ours == "ours" else f"The paper, {source}"
+
+
+def measured(one: Comparison, unit: str = "") -> str:
+    """What a comparison found, in the direction of the claim: positive numbers are as claimed."""
+    if one.test == "unavailable":
+        return "not testable"
+    if one.instances is not None:
+        held, total = one.instances
+        return f"{held:,} of {total:,} hold" if total != 1 else "holds" if held else "does not hold"
+    assert one.mean is not None and one.low is not None and one.high is not None
+    return f"{size(one.mean, unit)} [{size(one.low)}, {size(one.high)}]"
+
+
+def undecided(one: Comparison) -> str:
+    """What an inconclusive comparison would need."""
+    if one.direction != "inconclusive":
+        return ""
+    if one.negligible:
+        return "smaller than what matters"
+    if not one.needed:
+        return "no number of seeds decides it"
+    return f"{one.needed[1]:,} to {one.needed[2]:,} seeds would decide it"
+
+
+def published_lines(claim: Claim) -> list[tuple[str, str]]:
+    """The published effect: a line per setting, or the range where they are many."""
+    found = claim.published
+    if not found:
+        return []
+    if len(found) > _MOST_LISTED:
+        least, most = (pick(one.published for one in found.values()) for pick in (min, max))
+        text = f"{size(least)} to {size(most, claim.unit)}"
+        return [(f"{len(found)} settings", f"{text} ({tally(places(found.values()))})")]
+    return [(setting, f"{size(one.published, claim.unit)} ({one.place})") for setting, one in found.items()]
+
+
+def place(one: Number) -> str:
+    """Where a published mean lies, by the prediction of our seeds."""
+    if one.place == "inside":
+        return "inside our prediction"
+    return f"{one.place} our prediction, {size(one.low)} to {size(one.high)}"
+
+
+def places(numbers: Iterable[Number]) -> dict[str, int]:
+    """How many published means lie inside, near and outside the predictions of our seeds."""
+    found = Counter(one.place for one in numbers)
+    return {name: found[name] for name in PLACES}
+
+
+def flat(content: Any, path: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+    """Nested recorded values as lines of name and text."""
+    if isinstance(content, Mapping):
+        return [line for name, part in content.items() for line in flat(part, (*path, str(name)))]
+    return [(", ".join(path), minus(rounded(content)))]
