@@ -3,8 +3,8 @@
 Those who work on the package itself also have ``notebooks`` and ``reference``.
 
 Exit codes: 0 done, 1 something of ours broke, 2 the user's mistake (one sentence), 3 ``verdicts --check`` found a
-difference, 128 + n ended by signal n (130 is Ctrl-C). What a command needs is imported inside it, so that ``fedrepro list``
-answers at once.
+difference, 128 + n ended by signal n (130 is Ctrl-C). What a command needs is imported inside it, so that
+``fedrepro list`` answers at once.
 """
 
 import json

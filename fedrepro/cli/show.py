@@ -50,7 +50,7 @@ def description(key: str) -> dict:
 
 def described(about: dict) -> list[str]:
     """The description in lines for a terminal."""
-    from fedrepro.reproduction.report.page import in_words
+    from fedrepro.reproduction.report.words import in_words
 
     lines = [about["title"], f"{', '.join(about['authors'])} ({about['venue']} {about['year']})"]
     lines += [about["url"]] if about["url"] else []
@@ -72,7 +72,7 @@ def described(about: dict) -> list[str]:
 
 
 def _cost(provenance) -> dict:
-    from fedrepro.reproduction.report.page import cost
+    from fedrepro.reproduction.report.words import cost
 
     return {"seconds": provenance.seconds, "in_words": cost(provenance)}
 
