@@ -79,7 +79,7 @@ $(READY): .venv/.locked pyproject.toml setup.py
 	@$(pip) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# Only the benchmark needs Flower. Where it cannot be had, the benchmark says so and measures the rest; the next
+# Only the benchmark needs Flower. Where it cannot be installed, the benchmark says so and measures the rest; the next
 # `make bench` tries again.
 .venv-bench/.ready: requirements-bench.lock
 	@python=$$(sh tools/find-python "$(PYTHON)") || exit 2; \
