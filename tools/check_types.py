@@ -14,8 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = {
     "include": ["fedrepro"],
-    # Flower is not a dependency: its peer runs in an environment of its own.
-    "exclude": ["fedrepro/papers", "fedrepro/bench/flower_peer.py"],
+    # Flower and FedJAX are no dependencies: these run in an environment of their own.
+    "exclude": ["fedrepro/papers", "fedrepro/bench/flower_peer.py", "fedrepro/bench/fedjax_peer.py"],
     "typeCheckingMode": "standard",
     "pythonVersion": "3.11",
 }
