@@ -46,7 +46,7 @@ lab: $(READY) ## open the notebooks in JupyterLab
 notebooks: $(READY) ## refresh the outputs that the papers' notebooks are committed with
 	@$(FEDREPRO) notebooks $(PAPERS) $(jobs)
 
-bench: $(READY) .venv-bench/.ready ## measure the kernels against their plain counterparts, and FedAvg against Flower
+bench: $(READY) .venv-bench/.ready ## measure ours against plain counterparts, Flower, FedJAX and the machine's limits
 	@$(FEDREPRO) bench
 
 lock: $(READY) ## pin the dependencies of pyproject.toml again and write environment.yml (LOCK=--upgrade: newest versions)
@@ -79,11 +79,11 @@ $(READY): .venv/.locked pyproject.toml setup.py
 	@$(pip) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# Only the benchmark needs Flower. Where it cannot be installed, the benchmark says so and measures the rest; the next
-# `make bench` tries again.
+# Only the benchmark needs Flower and FedJAX. Where they cannot be installed, the benchmark says so and measures the
+# rest; the next `make bench` tries again.
 .venv-bench/.ready: requirements-bench.lock
 	@python=$$(sh tools/find-python "$(PYTHON)") || exit 2; \
-		echo "Making .venv-bench with Flower, for the benchmark only ..."; \
+		echo "Making .venv-bench with Flower and FedJAX, for the benchmark only ..."; \
 		"$$python" -m venv --clear .venv-bench && sh tools/install-lock .venv-bench requirements-bench.lock \
 		&& touch $@ || { \
-		echo "Flower could not be installed; the benchmark goes on without it."; rm -rf .venv-bench; }
+		echo "Flower and FedJAX could not be installed; the benchmark goes on without them."; rm -rf .venv-bench; }

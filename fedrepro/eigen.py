@@ -2,7 +2,7 @@
 
 Eigen asks the processor for the size of its L1 data cache, and sums of more than 512 terms are rounded differently for
 another size: 32 KiB (Intel before Ice Lake, AMD before Zen 5) or 48 KiB (later ones). No flag of XLA sets it, and
-Eigen's own ``setCpuCacheSizes`` is not exported by jaxlib. The variable that it writes has a name in jaxlib's table of
+jaxlib does not export Eigen's own ``setCpuCacheSizes``. The variable that it writes has a name in jaxlib's table of
 symbols, though: `settle` writes it instead. Where a jaxlib comes without that table, the size is the processor's.
 """
 
@@ -38,7 +38,7 @@ def l1_data_cache() -> int:
 
 
 def settle() -> None:
-    """Make the loaded Eigen reckon with 32 KiB, whatever this processor has; do nothing where that is impossible."""
+    """Make the loaded Eigen reckon with 32 KiB, whatever this processor has; where that cannot be done, do nothing."""
     found, *others = _of_the_system()
     if found == L1_DATA_CACHE:
         return

@@ -1,10 +1,12 @@
 """The benchmark: what kernels and studies gain over plain counterparts, and where they lose. No timings elsewhere."""
 
+import platform
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 from fedrepro.bench.harness import Row
+from fedrepro.bench.limits import Limits, limits
 
 _WIDTH_OF_A_LOG = 160
 
@@ -26,6 +28,7 @@ def run(folder: Path, *, quick: bool = False) -> None:
     console = Console() if Console().is_terminal else Console(width=_WIDTH_OF_A_LOG)
     rows, missing, growth = _measure(console, quick)
     console.print(_table(rows))
+    console.print(_described(limits()), highlight=False)
     for case, reason in missing.items():
         console.print(f"{case}: not measurable here. {reason}", highlight=False)
     _save(folder, rows, missing, growth)
@@ -53,6 +56,7 @@ def _measure(console, quick: bool):
             progress.advance(task)
         _announce(console, progress, task, "FedBoost, growing ensembles")
         growth = fedboost.growth(**({"sizes": (20, 200), "skip_rounds": 20, "values": 4_000} if quick else {}))
+        rows += fedboost.growth_rows(growth)
     return rows, missing, growth
 
 
@@ -73,6 +77,7 @@ def _stages(quick: bool) -> list[tuple[str, Callable[[], list[Row]]]]:
         stage("EFL-FG, Table I", efl_fg.online_rows, seeds=1, rounds=(3,)),
         stage("FedAvg, MNIST", fedavg.mnist_rows, repeats=3),
         stage("FedAvg, Flower", fedavg.flower_rows, rounds=2),
+        stage("FedAvg, FedJAX", fedavg.fedjax_rows, rounds=2),
         stage("FedAvg, many clients", fedavg.growth_rows, sizes=(20, 100)),
         stage("Omni-Fedge, rounds", omni_fedge.round_rows, samples=100, filters=2, dense=4, rounds=3, repeats=3),
         stage("studies", study.study_rows, trials=4, seconds=0.002, short=20),
@@ -96,17 +101,25 @@ def _judgement(row: Row) -> str:
 def _table(rows: list[Row]):
     from rich.table import Table
 
-    table = Table(title="Times faster than a plain implementation (same inputs, same draws, in turns)")
+    table = Table(title="Times faster than a plain implementation (same inputs, same draws, in turns, processor time)")
     for name in ("group", "case", "peer"):
         table.add_column(name)
-    for name in ("ours", "peer's", "ratio", "target"):
+    for name in ("ours", "peer's", "ratio", "target", "of limit"):
         table.add_column(name, justify="right")
     table.add_column("")
     for row in rows:
         times = _duration(row.ours_seconds), _duration(row.peer_seconds), f"{row.ratio:.1f}"
-        target = "" if row.target is None else f"{row.target:g}"
-        table.add_row(row.group, row.case, row.peer_name, *times, target, _judgement(row))
+        target = "" if row.target is None else f"{row.target:.2g}"
+        share = "" if row.share_of_limit is None else f"{row.share_of_limit:.2%}"
+        table.add_row(row.group, row.case, row.peer_name, *times, target, share, _judgement(row))
     return table
+
+
+def _described(found: Limits) -> str:
+    """What the shares are shares of."""
+    bandwidth = f"{found.memory / 1e9:.0f} GB/s from memory, {found.cache / 1e9:.0f} GB/s from the cache"
+    rate = f"{found.single / 1e9:.0f} and {found.double / 1e9:.0f} GFLOP/s in single and double precision"
+    return f"Limits of one core, measured in this run: {bandwidth}; {rate}."
 
 
 def _duration(seconds: float) -> str:
@@ -118,16 +131,16 @@ def _duration(seconds: float) -> str:
 
 def _save(folder: Path, rows: list[Row], missing: dict[str, str], growth) -> None:
     import json
-    import platform
 
     import matplotlib
 
     matplotlib.use("Agg")
     content = {
-        "rows": [asdict(row) | {"judgement": _judgement(row)} for row in rows],
+        "rows": [asdict(row) | {"judgement": _judgement(row), "share of limit": row.share_of_limit} for row in rows],
+        "limits per second": asdict(limits()),
         "not measurable": missing,
         "seconds per round": asdict(growth),
-        "machine": {"processor": platform.machine(), "python": platform.python_version()},
+        "machine": {"processor": _processor(), "python": platform.python_version()},
     }
     (folder / "bench.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     from fedrepro.reproduction.figures import SAVE, style
@@ -136,6 +149,15 @@ def _save(folder: Path, rows: list[Row], missing: dict[str, str], growth) -> Non
     figure = _figure(rows, growth)
     for kind in ("png", "svg"):
         figure.savefig(folder / f"bench.{kind}", **SAVE)
+
+
+def _processor() -> str:
+    try:
+        about = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return platform.machine()
+    names = [line.partition(":")[2].strip() for line in about.splitlines() if line.startswith("model name")]
+    return f"{names[0]}, {len(names)} cores" if names else platform.machine()
 
 
 def _figure(rows: list[Row], growth):

@@ -11,6 +11,7 @@ import numpy as np
 from fedrepro.algorithms.afl import afl
 from fedrepro.algorithms.domains import uniform
 from fedrepro.bench.harness import Row, ratio, row
+from fedrepro.bench.limits import Work
 from fedrepro.data.federation import Federation
 from fedrepro.kernels import afl as steps_of
 from fedrepro.kernels.mirror import Mirror
@@ -174,7 +175,7 @@ def adult_rows(federation: Federation | None = None, model=None, *, steps: int =
     for name, (peer, target, tolerance) in peers.items():
         np.testing.assert_allclose(ours, peer(), rtol=0.0, atol=tolerance)
         measured = ratio(lambda: our_run(run), peer, repeats=repeats)
-        rows.append(row(GROUP, case, measured, target=target, peer_name=name))
+        rows.append(row(GROUP, case, measured, target=target, peer_name=name, work=_work(run, run.rows.size, steps)))
     rows.append(_row_of_an_epoch(federation, model, run, repeats))
     return rows
 
@@ -193,7 +194,14 @@ def _row_of_an_epoch(federation: Federation, model, run: Game, repeats: int) -> 
         eta0=0.01,
         average=True,
     )
-    settings = {"steps": len(federation), "step": 0.01, "batch": 1, "gradient": "weighted", "evaluate": 2}
+    settings = {
+        "steps": len(federation),
+        "step": 0.01,
+        "batch": 1,
+        "gradient": "weighted",
+        "evaluate": [len(federation)],
+    }
+    settings["training_losses"] = False  # the peer evaluates none
     mixtures = uniform(federation)
     measured = ratio(
         lambda: afl(federation, model, mixtures=mixtures, **settings),
@@ -201,7 +209,19 @@ def _row_of_an_epoch(federation: Federation, model, run: Game, repeats: int) -> 
         repeats=repeats,
     )
     case = f"Adult, Û, {len(federation):,} steps of one sample, with draws"
-    return row(GROUP, case, measured, target=None, peer_name="SGDClassifier")
+    return row(
+        GROUP, case, measured, target=1.0, peer_name="SGDClassifier", work=_work(run, len(federation), len(federation))
+    )
+
+
+def _work(run: Game, samples: int, steps: int) -> Work:
+    """Categories are added up for the scores and for the gradient; parameters move, and enter their average."""
+    codes, parameters = run.problem.samples.codes, run.problem.n_parameters
+    return Work(
+        operations=2.0 * samples * codes.shape[1] + 3.0 * steps * parameters,
+        bytes=samples * codes.shape[1] * codes.itemsize,
+        resident=codes.nbytes,
+    )
 
 
 def _adult() -> tuple[Federation, LogisticRegression]:

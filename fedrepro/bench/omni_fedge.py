@@ -7,6 +7,7 @@ import numpy as np
 from fedrepro.algorithms.nodes.networks import Nodes
 from fedrepro.algorithms.nodes.omni_fedge import Form, Sizes, _networks, _rounds, _start, weights_of
 from fedrepro.bench.harness import Row, ratio, row
+from fedrepro.bench.limits import Work
 from fedrepro.data.federation import Federation
 from fedrepro.extras import optional
 from fedrepro.models.architecture import cross_entropies
@@ -66,6 +67,7 @@ def round_rows(
     nodes = Nodes(_pictures(samples), model)
     start = nodes.starts(None, True, 0)
     rows, shares = nodes.minibatches_by_node(BATCHES, rounds, 0)
+    operations = _operations(nodes, rows[0], shares[0])
     made = []
     for case, settings in CASES.items():
         ours = _runner(nodes, start, rounds, **settings)
@@ -78,9 +80,25 @@ def round_rows(
         measured = ratio(ours, theirs, repeats=repeats)
         seconds, spread = measured.ours_seconds / rounds, tuple(rounds * end for end in measured.spread)
         measured = replace(measured, ours_seconds=seconds, ratio=rounds * measured.ratio, spread=spread)
-        line = row(GROUP, f"a round of 5 nodes, {case}", measured, target=TARGET, peer_name="eager JAX, 25 pairs")
+        networks = nodes.count if settings["sharing"] == "own" else 1  # else all have the same layers but the last
+        work = Work(operations=networks * operations, single=True)
+        peer_name = "eager JAX, 25 pairs"
+        line = row(GROUP, f"a round of 5 nodes, {case}", measured, target=TARGET, peer_name=peer_name, work=work)
         made.append(replace(line, note=f"{1 / seconds:.0f} rounds per second; {line.note}"))
     return made
+
+
+def _operations(nodes: Nodes, rows: np.ndarray, shares: np.ndarray) -> float:
+    """Of the gradient of one network on the minibatches of all nodes, as XLA counts them."""
+    held = rows[shares > 0]
+    x, y, architecture = nodes.problem.x[held], nodes.problem.y[held], nodes.architecture
+
+    def loss(parts):
+        return cross_entropies(architecture.outputs(parts, x), y).mean()
+
+    parts = architecture.parts(nodes.starts(None, True, 0)[0])
+    cost = jax.jit(jax.grad(loss)).lower(parts).compile().cost_analysis()
+    return float(cost["flops"])
 
 
 def _runner(nodes: Nodes, start: np.ndarray, rounds: int, *, weights: str, sharing: str):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fedrepro.bench.harness import Row, ratio, row
+from fedrepro.bench.limits import Work
 from fedrepro.kernels import project_simplex
 
 SIZES = (100, 10_000, 100_000, 1_000_000)
@@ -59,6 +60,7 @@ def projection_rows(*, sizes: tuple[int, ...] = SIZES, repeats: int = 15) -> lis
                     measured,
                     target=_TARGETS.get((kind, size)),
                     peer_name="NumPy sort",
+                    work=_read_and_written(v),
                 )
             )
     return rows
@@ -90,6 +92,12 @@ def batch_rows(*, batches: tuple[tuple[int, int], ...] = BATCHES, repeats: int =
                     measured,
                     target=_BATCH_TARGETS.get((peer_name, shape[0])),
                     peer_name=peer_name,
+                    work=_read_and_written(table),
                 )
             )
     return rows
+
+
+def _read_and_written(v: np.ndarray) -> Work:
+    """Every entry is read once, and its projection is written once."""
+    return Work(bytes=2 * v.nbytes, resident=2 * v.nbytes)

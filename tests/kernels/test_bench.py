@@ -5,11 +5,12 @@ import time
 import pytest
 
 from fedrepro.bench.harness import ratio, row
+from fedrepro.bench.limits import Limits, Work, limits
 from fedrepro.bench.projection import batch_rows, projection_rows
 
 
 def test_ratio_of_known_times():
-    measured = ratio(lambda: time.sleep(0.002), lambda: time.sleep(0.01), repeats=5)
+    measured = ratio(lambda: time.sleep(0.002), lambda: time.sleep(0.01), repeats=5, clock=time.perf_counter)
     assert measured.ours_seconds >= 0.002
     assert measured.peer_seconds >= 0.01
     assert measured.ratio == pytest.approx(measured.peer_seconds / measured.ours_seconds)
@@ -17,6 +18,23 @@ def test_ratio_of_known_times():
     assert measured.spread[0] <= measured.spread[1]
     line = row("group", "case", measured, target=4.0, peer_name="peer")
     assert (line.ratio, line.target, line.peer_name) == (measured.ratio, 4.0, "peer")
+    assert line.share_of_limit is None
+
+
+def test_the_limit_is_what_takes_longest():
+    machine = Limits(memory=10.0, cache=100.0, double=4.0, single=8.0)
+    assert machine.seconds(Work(operations=8.0)) == 2.0
+    assert machine.seconds(Work(operations=8.0, single=True)) == 1.0
+    assert machine.seconds(Work(operations=8.0, bytes=50.0)) == 5.0
+    assert machine.seconds(Work(bytes=50.0, resident=50.0)) == 0.5
+
+
+def test_rows_are_held_against_the_limits_of_this_machine():
+    found = limits()
+    assert found.cache > 0 and found.memory > 0 and found.single > 0 and found.double > 0
+    measured = ratio(lambda: sum(range(1000)), lambda: sum(range(2000)), repeats=3)
+    line = row("group", "case", measured, target=None, peer_name="peer", work=Work(operations=1e3))
+    assert line.share_of_limit == pytest.approx(1e3 / found.double / measured.ours_seconds)
 
 
 def test_too_few_repeats():

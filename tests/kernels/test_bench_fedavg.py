@@ -1,4 +1,7 @@
-"""The benchmark of FedAvg on small pictures: the peers compute what ours does, or it is noticed; without Flower."""
+"""The benchmark of FedAvg on small pictures: the peers compute what ours does, or it is noticed.
+
+Flower and FedJAX are not asked: a stand-in reads what they are given and answers as they do.
+"""
 
 import sys
 
@@ -16,11 +19,15 @@ def small_pictures(n=120, clients=4):
 
 
 def test_rows_against_numpy():
-    (line,) = fedavg.mnist_rows(small_pictures(), repeats=3)
-    assert (line.peer_name, line.target) == ("NumPy", 4.0)
+    line, *kin = fedavg.mnist_rows(small_pictures(), rounds=2, repeats=3)
+    assert (line.peer_name, line.target) == ("NumPy", 3.5)
     assert line.case == "4 clients, a round of an epoch, batches of 10"
-    assert line.ours_seconds > 0
-    assert line.peer_seconds > 0
+    assert [one.case.partition(",")[0] for one in kin] == ["scaffold", "agnostic_fedavg", "approx_fedavg"]
+    assert {(one.peer_name, one.target) for one in kin} == {("fedavg", 1 / 1.5)}
+    for one in (line, *kin):
+        assert one.ours_seconds > 0
+        assert one.peer_seconds > 0
+        assert 0 < one.limit_seconds < one.ours_seconds
 
 
 def test_a_peer_that_computes_something_else_is_noticed(monkeypatch):
@@ -41,10 +48,11 @@ def test_growth_is_measured_in_another_process():
         assert "MB besides the federation" in line.note
 
 
-def test_without_flower_it_is_said_what_to_do(monkeypatch, tmp_path):
+def test_without_other_libraries_it_is_said_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
-    with pytest.raises(ImportError, match=r"Flower is not installed: make bench installs it into \.venv-bench"):
-        fedavg.flower_rows(small_pictures())
+    for rows in (fedavg.flower_rows, fedavg.fedjax_rows):
+        with pytest.raises(ImportError, match=r"are not installed: make bench installs them into \.venv-bench"):
+            rows(small_pictures())
 
 
 PEER = """
@@ -69,12 +77,13 @@ for order in orders:
             b = b - 0.05 * shares.mean(axis=0)
         found.append((w, b))
     weights, biases = (np.mean([pair[k] for pair in found], axis=0) for k in range(2))
-np.savez(folder / "found.npz", seconds=[3.0, 1.0, 2.0], weights={factor} * weights, biases=biases)
+times = {"seconds": [3.0, 1.0, 2.0], "processor": [6.0, 5.0, 4.0]}
+np.savez(folder / "found.npz", **times, weights={factor} * weights, biases=biases)
 """
 
 
 def stand_in(monkeypatch, tmp_path, factor):
-    """A Python that runs a stand-in for the script that needs Flower: it reads the same files and writes the same."""
+    """A Python that runs a stand-in for a script that needs a library: it reads the same files and writes the same."""
     script = tmp_path / "peer.py"
     script.write_text(PEER.replace("{factor}", str(factor)))
     python = tmp_path / ".venv-bench" / "bin" / "python"
@@ -84,16 +93,19 @@ def stand_in(monkeypatch, tmp_path, factor):
     monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
 
 
-def test_what_flower_is_given_and_gives_back(monkeypatch, tmp_path):
+def test_what_other_libraries_are_given_and_give_back(monkeypatch, tmp_path):
     stand_in(monkeypatch, tmp_path, 1.0)
     monkeypatch.setattr(fedavg, "usable_cores", lambda: 2)
     rows = fedavg.flower_rows(small_pictures(), rounds=3)
+    rows += fedavg.fedjax_rows(small_pictures(), rounds=3)
     assert [(line.peer_name, line.target, line.peer_seconds) for line in rows] == [
-        ("Flower", 30.0, 2.0),
+        ("Flower", 60.0, 2.0),
         ("Flower", None, 2.0),
+        ("FedJAX", None, 5.0),
     ]
-    assert [line.case[-9:] for line in rows] == ["2 threads", " 1 thread"]
-    assert all(line.ratio == pytest.approx(2.0 / line.ours_seconds) for line in rows)
+    assert [line.case[-9:] for line in rows] == ["2 threads", " 1 thread", " 1 thread"]
+    assert all(line.ratio == pytest.approx(line.peer_seconds / line.ours_seconds) for line in rows)
+    assert rows[0].limit_seconds == pytest.approx(rows[1].limit_seconds / 2)
 
 
 def test_a_flower_that_learns_something_else_is_noticed(monkeypatch, tmp_path):
@@ -109,8 +121,8 @@ def test_a_flower_that_learns_something_else_is_noticed(monkeypatch, tmp_path):
 def test_a_flower_that_does_not_work_costs_its_own_rows_only(monkeypatch, tmp_path, does, told):
     """An ImportError, which the benchmark shows as what is not measurable here."""
     stand_in(monkeypatch, tmp_path, 1.0)
-    fedavg.flower_python().write_text(f"#!/bin/sh\n{does}\n")
-    inner = fedavg._run_flower
-    monkeypatch.setattr(fedavg, "_run_flower", lambda python, folder: inner(python, folder, patience=1.0))
+    fedavg.peers_python().write_text(f"#!/bin/sh\n{does}\n")
+    inner = fedavg._run_peer
+    monkeypatch.setattr(fedavg, "_run_peer", lambda *given: inner(*given, patience=1.0))
     with pytest.raises(ImportError, match=told):
         fedavg.flower_rows(small_pictures(), rounds=3)

@@ -38,15 +38,23 @@ def unavailable(*_, **__):
 def test_run_saves_table_and_plot(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(fedboost, "shakespeare_rows", unavailable)
     monkeypatch.setattr(afl, "adult_rows", unavailable)
-    for name in ("mnist_rows", "flower_rows", "growth_rows"):  # the whole of MNIST; they have small tests of their own
+    for name in (
+        "mnist_rows",
+        "flower_rows",
+        "fedjax_rows",
+        "growth_rows",
+    ):  # the whole of MNIST; they have small tests of their own
         monkeypatch.setattr(fedavg, name, unavailable)
     bench.run(tmp_path, quick=True)
     saved = json.loads((tmp_path / "bench.json").read_text())
-    missing = ["FedBoost, Shakespeare", "AFL, Adult", "FedAvg, MNIST", "FedAvg, Flower", "FedAvg, many clients"]
+    missing = ["FedBoost, Shakespeare", "AFL, Adult"]
+    missing += [f"FedAvg, {what}" for what in ("MNIST", "Flower", "FedJAX", "many clients")]
     assert saved["not measurable"] == dict.fromkeys(missing, "It cannot be had here.")
     assert {efl_fg.GROUP, omni_fedge.GROUP, "study"} < {line["group"] for line in saved["rows"]}
     promised = [line["target"] for line in saved["rows"] if line["group"] == "study"]
     assert promised == [1.7, None, None, 0.2]
+    assert all(line["share of limit"] > 0 for line in saved["rows"])
+    assert set(saved["limits per second"]) == {"memory", "cache", "double", "single"}
     assert len(saved["seconds per round"]["skips"]) == len(saved["seconds per round"]["sizes"]) == 2
     assert (tmp_path / "bench.png").stat().st_size > 10_000
     assert (tmp_path / "bench.svg").read_text().startswith("<?xml")

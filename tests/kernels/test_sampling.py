@@ -64,6 +64,15 @@ def test_draws_agree_with_twins(seed, size):
     )
 
 
+def test_filled_sampling_with_weights_below_the_normal_range():
+    """The scale ends at 1e308, so that weights below that leave some of the budget unused, and never exceed it."""
+    for weights in ([1.0, 1e-309, 1e-309], [1.0 - 1e-12, 1e-309, 5e-324, 1e-12]):
+        for budget in (1.0, 1.4, 2.0):
+            found = probabilities("filled", weights, budget, np.ones(len(weights)))
+            assert found.sum() <= budget * (1 + 1e-12) and np.all(np.isfinite(found))
+            assert np.all(np.diff(found[np.argsort(weights)]) >= 0)
+
+
 def test_one_draw_follows_the_shares_and_never_hits_zero():
     shares = np.array([0.0, 0.2, 0.0, 0.8, 0.0])
     drawn = [draw_one(shares, u) for u in np.linspace(0, 1, 1000, endpoint=False)]
