@@ -37,7 +37,14 @@ def afl_beats_fedavg(splits: Mapping[str, tuple[Runs, Runs]]) -> list[Comparison
         for where in ours:
             reading = {"test-images": where}
             found.append(
-                more(ours[where], theirs[where], setting=split, reading=reading, names=("AFL", "FedAvg"), words=AHEAD)
+                more(
+                    ours[where],
+                    theirs[where],
+                    setting=f"{split} clients",
+                    reading=reading,
+                    names=("AFL", "FedAvg"),
+                    words=AHEAD,
+                )
             )
     return found
 
