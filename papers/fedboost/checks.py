@@ -8,14 +8,14 @@ from itertools import combinations, product
 
 import numpy as np
 
-from fedrepro.algorithms import aflboost, fedboost
+from fedrepro.algorithms import fedboost
 from fedrepro.algorithms.ensembles.fedboost import Objective, objective
 from fedrepro.data.federation import Federation
 from fedrepro.kernels import fedboost as rounds_of
 from fedrepro.kernels.mirror import Mirror
 from fedrepro.kernels.sampling import Sampling, send_probabilities
 from fedrepro.models.divergences import bregman, information_radius, mixture_divergence
-from fedrepro.models.ensemble import from_densities, unigrams
+from fedrepro.models.ensemble import from_densities
 from fedrepro.streams import stream
 
 DIVERGENCES = ("kl", "squared")
@@ -33,8 +33,8 @@ def random_domains(seed: int, domains: int = 5, elements: int = 12) -> tuple[np.
     )
 
 
-def lemma_1(seed: int, divergence: str) -> float:
-    """By how much an outside minimiser beats h* = sum λ_k D_k; positive would refute Lemma 1."""
+def lemma_1(seed: int, divergence: str) -> tuple[float, float]:
+    """What h* = Σ λ_k D_k costs, and the least that an outside minimiser finds; less would refute Lemma 1."""
     from scipy.optimize import minimize
 
     domains, weights = random_domains(seed)
@@ -47,7 +47,7 @@ def lemma_1(seed: int, divergence: str) -> float:
         minimize(of_logits, start, method="BFGS", options={"gtol": 1e-12}).fun
         for start in (np.zeros(domains.shape[1]), np.log(domains[0]))
     )
-    return mixture_divergence(domains, weights, divergence) - found
+    return mixture_divergence(domains, weights, divergence), float(found)
 
 
 def lemma_1_on_clients(goal: Objective) -> float:
@@ -66,22 +66,22 @@ def estimates(seed: int, domains: np.ndarray, noise: float = 0.2) -> np.ndarray:
     return (1 - noise) * domains + noise * draws.dirichlet(np.ones(domains.shape[1]), size=len(domains))
 
 
-def lemma_3(seed: int, divergence: str) -> float:
-    """Left side less right side of Lemma 3, the left side minimised over α; positive would refute it."""
+def lemma_3(seed: int, divergence: str) -> tuple[float, float]:
+    """Left and right side of Lemma 3, the left side minimised over α; a larger left side would refute it."""
     domains, weights = random_domains(seed)
     h = estimates(seed, domains)
     epsilon = bregman(domains, h, divergence).max()
     left = _least_over_ensembles(domains, h, weights, divergence)
-    return left - (mixture_divergence(domains, weights, divergence) + epsilon)
+    return left, float(mixture_divergence(domains, weights, divergence) + epsilon)
 
 
-def theorem_1(seed: int, divergence: str) -> float:
-    """min over α of the worst divergence, less R + ε; positive would refute Theorem 1."""
+def theorem_1(seed: int, divergence: str) -> tuple[float, float]:
+    """min over α of the worst divergence, and R + ε; a larger minimum would refute Theorem 1."""
     domains, _ = random_domains(seed)
     h = estimates(seed, domains)
     epsilon = bregman(domains, h, divergence).max()
     radius = information_radius(domains, divergence, tolerance=1e-9).radius
-    return _least_worst(domains, h, divergence) - (radius + epsilon)
+    return _least_worst(domains, h, divergence), float(radius + epsilon)
 
 
 def theorem_1_equality(domains: np.ndarray, divergence: str) -> tuple[float, float]:
@@ -103,11 +103,21 @@ def _least_over_ensembles(domains, h, weights, divergence: str) -> float:
 
 
 def _least_worst(domains, h, divergence: str) -> float:
-    """min over α of max_k B(D_k ‖ h_α), by an outside solver; whatever α it ends with bounds the minimum from above."""
+    """min over α of max_k B(D_k ‖ h_α); whatever α the solver ends with bounds the minimum from above."""
+    alpha = _fairest(domains, h, divergence, np.ones(len(domains)))
+    return float(bregman(domains, alpha @ h, divergence).max())
+
+
+def _fairest(domains, h, divergence: str, scales: np.ndarray) -> np.ndarray:
+    """The α that minimises max_k s_k B(D_k ‖ h_α), by an outside solver."""
     from scipy.optimize import minimize
 
+    def losses(alpha: np.ndarray) -> np.ndarray:
+        return scales * bregman(domains, alpha @ h, divergence)
+
     k = len(h)
-    worst_first = np.append(np.full(k, 1.0 / k), bregman(domains, h.mean(axis=0), divergence).max())
+    even = np.full(k, 1.0 / k)
+    worst_first = np.append(even, losses(even).max())
     found = minimize(
         lambda x: x[-1],
         worst_first,
@@ -116,25 +126,28 @@ def _least_worst(domains, h, divergence: str) -> float:
         bounds=[(0.0, 1.0)] * k + [(0.0, None)],
         constraints=[
             {"type": "eq", "fun": lambda x: x[:k].sum() - 1.0},
-            {"type": "ineq", "fun": lambda x: x[-1] - bregman(domains, x[:k] @ h, divergence)},
+            {"type": "ineq", "fun": lambda x: x[-1] - losses(x[:k])},
         ],
         options={"ftol": 1e-12, "maxiter": 500},
     )
     alpha = np.clip(found.x[:k], 0.0, None)
-    return float(bregman(domains, (alpha / alpha.sum()) @ h, divergence).max())
+    return alpha / alpha.sum()
 
 
 # --- Section 4: expectations over the draws ----------------------------------------------------------------------
 
 
 class Instance:
-    """A small ensemble under the squared loss with weights and probabilities of sending, all of them random."""
+    """A small ensemble under the squared loss with weights and probabilities of sending, all of them random.
 
-    def __init__(self, seed: int, sampling: str = "weighted", budget: float = 3.0):
+    A share ``certain`` of the weight goes to the first predictor, which a share above 1/C makes sure to be sent.
+    """
+
+    def __init__(self, seed: int, sampling: str = "weighted", budget: float = 3.0, certain: float = 0.0):
         draws = stream("fedboost", "split", seed)
         self.h = draws.dirichlet(np.ones(6), size=PREDICTORS)
         self.y = draws.dirichlet(np.ones(6))
-        self.alpha = draws.dirichlet(np.ones(PREDICTORS))
+        self.alpha = (1 - certain) * draws.dirichlet(np.ones(PREDICTORS)) + certain * np.eye(PREDICTORS)[0]
         self.gamma = send_probabilities(Sampling.number(sampling), self.alpha, float(budget), np.ones(PREDICTORS))
         self.norms = (self.h**2).sum(axis=1)
         self.exact = 2 * self.h @ (self.alpha @ self.h - self.y)
@@ -147,7 +160,7 @@ class Instance:
 
     def expect(self, quantity) -> np.ndarray:
         """Exact expectation of quantity(sent, α~) over the draws."""
-        return sum(p * quantity(sent, sent * self.alpha / self.gamma) for p, sent in self.outcomes())
+        return sum(p * quantity(sent, sent * self.alpha / self.gamma) for p, sent in self.outcomes() if p > 0)
 
     def full_gradient(self, sent: np.ndarray, tilde: np.ndarray) -> np.ndarray:
         """All q coordinates of the gradient at α~."""
@@ -291,12 +304,43 @@ def sampled_client_weights(seed: int, clients: int = 6, per_round: int = 2) -> d
 
 
 def domain_loss_bias(seed: int) -> dict[str, float]:
-    """AFLBoost's gradient by λ for the squared loss: E[L(α~)] − L(α), and Σ α²(1/γ − 1)‖h‖², which predicts it."""
-    case = Instance(seed)
-    loss = case.expect(lambda sent, tilde: ((tilde @ case.h - case.y) ** 2).sum())
-    exact = ((case.alpha @ case.h - case.y) ** 2).sum()
+    """AFLBoost's gradient by λ at α~: E[L_d(α~)] − L_d(α) of two random domains, under both losses.
+
+    Under the squared loss it is Σ α²(1/γ − 1)‖h‖² whatever the domain. The log loss of an ensemble of which nothing was
+    sent is infinite, so one predictor is certainly sent.
+    """
+    case = Instance(seed, certain=0.4)
+    domains = case.y, stream("fedboost", "batch", seed).dirichlet(np.ones(case.y.size))
+    losses = {
+        "squared": lambda mixture, y: ((mixture - y) ** 2).sum(),
+        "log": lambda mixture, y: -(y @ np.log(mixture)),
+    }
+    bias = {
+        name: [
+            float(case.expect(lambda sent, tilde, y=y: loss(tilde @ case.h, y)) - loss(case.alpha @ case.h, y))  # noqa: B023
+            for y in domains
+        ]
+        for name, loss in losses.items()
+    }
     predicted = (case.alpha**2 * (1 / case.gamma - 1) * case.norms).sum()
-    return {"bias": float(loss - exact), "predicted": float(predicted)}
+    return {
+        "squared": bias["squared"][0],
+        "squared, error of the formula": _largest(np.array(bias["squared"]) - predicted),
+        "squared, between domains": abs(bias["squared"][0] - bias["squared"][1]),
+        "log": bias["log"][0],
+        "log, between domains": abs(bias["log"][0] - bias["log"][1]),
+    }
+
+
+def itakura_saito_at_a_midpoint() -> dict[str, float]:
+    """B_F for F = −Σ log x, from a density to two others and to their midpoint: convexity puts that below the mean."""
+
+    def divergence(p: np.ndarray, q: np.ndarray) -> float:
+        return float((p / q - np.log(p / q) - 1).sum())
+
+    p, ends = np.array([0.05, 0.95]), np.array([[0.1, 0.9], [0.3, 0.7]])
+    mean = np.mean([divergence(p, end) for end in ends])
+    return {"at the midpoint": divergence(p, ends.mean(axis=0)), "mean of the ends": float(mean)}
 
 
 def _largest(errors: np.ndarray) -> float:
@@ -311,21 +355,15 @@ def domain_densities(federation: Federation) -> np.ndarray:
     return counts / counts.sum(axis=1, keepdims=True)
 
 
-def printed_weights_on_random_domains(seed: int = 0) -> dict[str, float]:
-    """AFLBoost with the printed and with the right client weights on small random domains, and the radius."""
-    domains, shares = random_domains(seed, domains=3)
-    draws = stream("fedboost", "batch", seed)
-    sizes = np.maximum(50, (shares * 3000).astype(int))
-    elements = np.concatenate(
-        [draws.choice(domains.shape[1], size, p=row) for size, row in zip(sizes, domains, strict=True)]
-    )
-    owner = np.repeat(np.arange(len(sizes)), sizes)
-    federation = Federation.from_arrays(None, elements, clients=owner, domains=owner)
-    settings = {"rounds": 2000, "step": 0.1, "step_domains": 0.1, "sampling": "none"}
+def printed_game(domains: np.ndarray, shares: np.ndarray) -> dict[str, float]:
+    """What the equilibrium of AFLBoost as printed does to the worst domain, and what the right one does.
+
+    With client weights m_j/m in place of m_j/m_d the game has the losses (m_d/m) L_d. Its best ensemble is a mixture of
+    the domains (Lemma 1), so it is sought among these.
+    """
     worst = {
-        f"worst domain, {label}": float(
-            aflboost(federation, unigrams(federation), weighting=weighting, **settings)["average_worst"][-1]
-        )
-        for label, weighting in (("printed weights", "printed"), ("λ_d m_j/m_d", "domains"))
+        label: float(bregman(domains, _fairest(domains, domains, "kl", scales) @ domains, "kl").max())
+        for label, scales in (("printed weights", shares), ("λ_d m_j/m_d", np.ones(len(domains))))
     }
-    return worst | {"information radius": information_radius(domain_densities(federation), "kl").radius}
+    named = {f"worst domain, {label}": value for label, value in worst.items()}
+    return named | {"information radius": information_radius(domains, "kl").radius, "least m_d/m": float(shares.min())}

@@ -1,19 +1,24 @@
-"""FedBoost's claims, each as a function from measured numbers to a verdict.
+"""FedBoost's claims, each as a function from measured numbers to the comparisons that it is judged on.
 
 The paper says neither which iterate its figures show (Figure 1 returns the average, a curve usually shows the last)
-nor after how many rounds, and the answer depends on both. A claim about a loss is therefore judged on both iterates at
-several horizons, and is *reproduced* only if it holds on all of them.
+nor after how many rounds, and the answer depends on both. A claim about a loss is therefore compared under every
+reading: both iterates, at several numbers of rounds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 
+from fedrepro.papers.fedboost.studies import SAMPLED, quarters
 from fedrepro.reproduction.study import Runs
-from fedrepro.reproduction.verdicts import Verdict, combine, judge_bound, judge_equal, judge_identity, judge_less
+from fedrepro.reproduction.verdicts import Comparison, bound, equal, identity, less
 
 ITERATES = {"average": "average_loss", "last": "loss"}
+ROLES = "Shakespeare's roles"
+SYNTHETIC, SHAKESPEARE = "synthetic-rounds", "shakespeare-rounds"  # the axes of readings that paper.toml declares
+
+Sides = Sequence[tuple[float, float]]  # of an inequality, left and right, one pair per random instance
 
 
 def at(runs: Runs, iterate: str, horizon: int) -> np.ndarray:
@@ -21,164 +26,156 @@ def at(runs: Runs, iterate: str, horizon: int) -> np.ndarray:
     return runs.column(ITERATES[iterate])[:, list(runs.rounds).index(horizon)]
 
 
-def for_each_iterate(judge, label: str = "") -> dict[str, Verdict]:
-    """judge(iterate) for both iterates."""
-    return {f"{label}{iterate} iterate": judge(iterate) for iterate in ITERATES}
-
-
-def lower_loss(lower: Runs, higher: Runs, horizons, names: tuple[str, str]) -> dict[str, Verdict]:
-    """Has `lower` the lower loss at each horizon? One run without randomness is paired with every seed."""
-
-    def at_each_horizon(iterate: str) -> Verdict:
-        verdicts = {}
-        for horizon in horizons:
-            a, b = np.broadcast_arrays(at(lower, iterate, horizon), at(higher, iterate, horizon))
-            verdicts[f"{horizon:,} rounds"] = judge_less(a, b, label=names[0], other=names[1])
-        return combine(verdicts)
-
-    return for_each_iterate(at_each_horizon, f"{names[0]} below {names[1]}, ")
-
-
-def decreases_steadily(runs: Runs, quarters, label: str) -> dict[str, Verdict]:
-    """Is the loss lower after each quarter of the rounds than after the one before?"""
-
-    def from_quarter_to_quarter(iterate: str) -> Verdict:
-        return combine(
-            {
-                f"rounds {a:,} to {b:,}": judge_less(
-                    at(runs, iterate, b), at(runs, iterate, a), label=f"round {b}", other=f"round {a}"
+def weighted_beats_uniform_synthetic(weighted: Runs, uniform: Runs, horizons: Sequence[int]) -> list[Comparison]:
+    """Weighted sampling has the lower loss, and both decrease steadily: from each quarter of the rounds to the next."""
+    found = lower_loss(weighted, uniform, horizons, SYNTHETIC, "uniform sampling")
+    for iterate, horizon, reading in _readings(horizons, SYNTHETIC):
+        for sampling, runs in (("weighted", weighted), ("uniform", uniform)):
+            for quarter, (start, end) in enumerate(pairwise(quarters(horizon)), 1):
+                found.append(
+                    less(
+                        at(runs, iterate, end),
+                        at(runs, iterate, start),
+                        setting=f"{sampling}, quarter {quarter}",
+                        names=(f"the loss after {end:,} rounds", f"that after {start:,}"),
+                        reading=reading,
+                    )
                 )
-                for a, b in pairwise(quarters)
-            }
+    return found
+
+
+def weighted_beats_uniform(weighted: Runs, uniform: Runs, horizons: Sequence[int]) -> list[Comparison]:
+    """On Shakespeare weighted sampling has a lower loss than uniform sampling."""
+    return lower_loss(weighted, uniform, horizons, SHAKESPEARE, "uniform sampling")
+
+
+def weighted_beats_unsampled(weighted: Runs, unsampled: Runs, horizons: Sequence[int]) -> list[Comparison]:
+    """On Shakespeare weighted sampling has a lower loss than sending everything, which is one run without draws."""
+    return lower_loss(weighted, unsampled, horizons, SHAKESPEARE, "sending everything")
+
+
+def lower_loss(weighted: Runs, other: Runs, horizons: Sequence[int], axis: str, name: str) -> list[Comparison]:
+    """Weighted sampling has a lower loss than something else."""
+    return [
+        less(
+            at(weighted, iterate, horizon),
+            at(other, iterate, horizon),
+            setting=f"weighted against {name}",
+            names=("weighted sampling", name),
+            reading=reading,
         )
-
-    return for_each_iterate(from_quarter_to_quarter, f"steady decrease of {label}, ")
-
-
-def weighted_beats_uniform_synthetic(weighted: Runs, uniform: Runs, horizons, quarters) -> Verdict:
-    """Weighted sampling has the lower loss, and both decrease steadily."""
-    return combine(
-        lower_loss(weighted, uniform, horizons, ("weighted", "uniform"))
-        | decreases_steadily(weighted, quarters, "weighted")
-        | decreases_steadily(uniform, quarters, "uniform"),
-        spell_out=True,
-    )
+        for iterate, horizon, reading in _readings(horizons, axis)
+    ]
 
 
-def weighted_beats_uniform(weighted: Runs, uniform: Runs, horizons) -> Verdict:
-    """Weighted sampling has a lower loss than uniform sampling."""
-    return combine(lower_loss(weighted, uniform, horizons, ("weighted", "uniform")), spell_out=True)
-
-
-def weighted_beats_unsampled(weighted: Runs, unsampled: Runs, horizons) -> Verdict:
-    """Weighted sampling has a lower loss than sending everything."""
-    return combine(lower_loss(weighted, unsampled, horizons, ("weighted", "none")), spell_out=True)
-
-
-def weighted_beats_uniform_all_budgets(runs: Runs, budgets, horizon: int) -> Verdict:
+def weighted_beats_uniform_all_budgets(runs: Runs, budgets: Sequence[int], horizons: Sequence[int]) -> list[Comparison]:
     """Weighted sampling has the lower loss at every given budget."""
-
-    def at_each_budget(iterate: str) -> Verdict:
-        return combine(
-            {
-                f"C = {budget}": judge_less(
-                    at(runs.select(sampling="weighted", budget=budget), iterate, horizon),
-                    at(runs.select(sampling="uniform", budget=budget), iterate, horizon),
-                    label="weighted",
-                    other="uniform",
-                )
-                for budget in budgets
-            }
+    return [
+        less(
+            at(runs.select(sampling="weighted", budget=budget), iterate, horizon),
+            at(runs.select(sampling="uniform", budget=budget), iterate, horizon),
+            setting=f"C = {budget}",
+            names=("weighted sampling", "uniform sampling"),
+            reading=reading,
         )
+        for iterate, horizon, reading in _readings(horizons, SYNTHETIC)
+        for budget in budgets
+    ]
 
-    return combine(for_each_iterate(at_each_budget), spell_out=True)
 
-
-def budget_is_enough(runs: Runs, unsampled: Runs, budget: int, horizon: int, tolerance: float) -> Verdict:
+def budget_is_enough(
+    runs: Runs, unsampled: Runs, budget: int, horizons: Sequence[int], tolerance: float
+) -> list[Comparison]:
     """At this budget both sampling rules have the loss of the unsampled version."""
-
-    def of_rule(sampling: str, iterate: str) -> Verdict:
-        sampled = at(runs.select(sampling=sampling, budget=budget), iterate, horizon)
-        whole = np.broadcast_to(at(unsampled, iterate, horizon), sampled.shape)
-        return judge_equal(sampled, whole, tolerance, label=sampling, other="unsampled")
-
-    return combine(
-        {
-            f"{iterate} iterate of {sampling}": of_rule(sampling, iterate)
-            for iterate in ITERATES
-            for sampling in ("uniform", "weighted")
-        },
-        spell_out=True,
-    )
+    return [
+        equal(
+            at(runs.select(sampling=sampling, budget=budget), iterate, horizon),
+            at(unsampled, iterate, horizon),
+            tolerance,
+            setting=sampling,
+            names=(f"{sampling} sampling", "sending everything"),
+            reading=reading,
+        )
+        for iterate, horizon, reading in _readings(horizons, SYNTHETIC)
+        for sampling in SAMPLED
+    ]
 
 
-def cost_is_independent_of_q(runs: Runs, budget: float, tolerance: Mapping[str, float]) -> Verdict:
-    """The expected cost of a round is at most C whatever q is, and so is what was sent on average."""
-    verdicts = {}
-    for q, sampling in dict.fromkeys((run.settings["elements"], run.settings["sampling"]) for run in runs):
-        chosen = runs.select(elements=q, sampling=sampling)
-        expected = judge_bound(chosen.column("expected_cost"), budget, tolerance["expected"], label="expected cost")
-        sent = judge_bound(chosen.final("mean_cost"), budget, tolerance["sent"] * budget, label="mean cost sent")
-        verdicts[f"{sampling} with q = {q:,}"] = combine({"in expectation": expected, "as sent": sent})
-    return combine(verdicts)
-
-
-def loss_falls_with_budget(runs: Runs, budgets, horizon: int) -> Verdict:
+def loss_falls_with_budget(runs: Runs, budgets: Sequence[int], horizons: Sequence[int]) -> list[Comparison]:
     """From each budget to the next larger one the excess loss of the averaged iterate falls.
 
     Corollary 1 bounds the loss of the average, which Figure 1 returns; of the last iterate it says nothing.
     """
-
-    def of_rule(sampling: str) -> Verdict:
-        losses = {budget: at(runs.select(sampling=sampling, budget=budget), "average", horizon) for budget in budgets}
-        return combine(
-            {
-                f"C = {small} to {large}": judge_less(
-                    losses[large], losses[small], label=f"C = {large}", other=f"C = {small}"
-                )
-                for small, large in pairwise(budgets)
-            }
+    return [
+        less(
+            at(runs.select(sampling=sampling, budget=large), "average", horizon),
+            at(runs.select(sampling=sampling, budget=small), "average", horizon),
+            setting=f"{sampling}, C = {small} to {large}",
+            names=(f"the loss at C = {large}", f"that at C = {small}"),
+            reading={SYNTHETIC: str(horizon)},
         )
-
-    return combine({sampling: of_rule(sampling) for sampling in ("uniform", "weighted")}, spell_out=True)
-
-
-def never_above_zero(random_instances: Mapping[str, list[float]], tolerance: float, label: str) -> dict[str, Verdict]:
-    """For each divergence: left side less right side is at most zero on every random instance."""
-    return {
-        f"{divergence} on random instances": judge_bound(excess, 0.0, tolerance, label=label)
-        for divergence, excess in random_instances.items()
-    }
+        for horizon in horizons
+        for sampling in SAMPLED
+        for small, large in pairwise(budgets)
+    ]
 
 
-def lemma_1(random_instances: Mapping[str, list[float]], on_clients: float | None, tolerance: float) -> Verdict:
+def cost_is_independent_of_q(runs: Runs, budget: float, tolerance: Mapping[str, float]) -> list[Comparison]:
+    """The expected cost of a round is at most C whatever q is, and so is what was sent on average."""
+    found = []
+    for q, sampling in dict.fromkeys((run.settings["elements"], run.settings["sampling"]) for run in runs):
+        chosen, setting = runs.select(elements=q, sampling=sampling), f"{sampling}, q = {q:,}"
+        expected, sent = chosen.column("expected_cost"), chosen.final("mean_cost")
+        allowed = tolerance["sent"] * budget
+        found.append(bound(expected, budget, tolerance["expected"], setting=setting, name="the expected cost"))
+        found.append(bound(sent, budget, allowed, setting=f"{setting}, as sent", name="the mean cost sent"))
+    return found
+
+
+def lemma_1(random_instances: Mapping[str, Sides], on_roles: Comparison, tolerance: float) -> list[Comparison]:
     """No density that an outside minimiser finds beats the mixture; on the corpus the optimality gap is zero."""
-    verdicts = never_above_zero(random_instances, tolerance, "advantage of another density")
-    if on_clients is not None:
-        verdicts["kl on Shakespeare's roles"] = judge_identity([on_clients], 0.0, tolerance, label="optimality gap")
-    return combine(verdicts)
+    return [*_left_within_right(random_instances, tolerance, "the divergence of the mixture"), on_roles]
 
 
-def lemma_3(random_instances: Mapping[str, list[float]], tolerance: float) -> Verdict:
+def optimal_on_roles(gap: float, tolerance: float) -> Comparison:
+    """On Shakespeare's roles the mixture is optimal: its optimality gap is zero."""
+    return identity([gap], 0.0, tolerance, setting=ROLES, name="the optimality gap")
+
+
+def lemma_3(random_instances: Mapping[str, Sides], tolerance: float) -> list[Comparison]:
     """The left side never exceeds the right side."""
-    return combine(never_above_zero(random_instances, tolerance, "left side − right side"))
+    return _left_within_right(random_instances, tolerance, "the least divergence of an ensemble")
 
 
 def theorem_1(
-    random_instances: Mapping[str, list[float]], equalities: Mapping[str, tuple[float, float]], tolerance: float
-) -> Verdict:
+    random_instances: Mapping[str, Sides], equalities: Mapping[str, tuple[float, float]], tolerance: float
+) -> list[Comparison]:
     """The least worst divergence never exceeds R + ε, and equals R where the estimates are exact."""
-    verdicts = never_above_zero(random_instances, tolerance, "least worst divergence − (R + ε)")
-    for name, (worst, radius) in equalities.items():
-        verdicts[f"equality on {name}"] = judge_identity([worst], radius, tolerance, label="least worst divergence")
-    return combine(verdicts)
+    name = "the least worst divergence"
+    return _left_within_right(random_instances, tolerance, name) + [
+        identity([worst], radius, tolerance, setting=f"equality on {where}", name=name)
+        for where, (worst, radius) in equalities.items()
+    ]
 
 
-def corrected_gradient_unbiased(formula: list[float], compiled: list[float], tolerance: Mapping[str, float]) -> Verdict:
+def corrected_gradient_unbiased(
+    formula: Sequence[float], compiled: Sequence[float], tolerance: Mapping[str, float]
+) -> list[Comparison]:
     """The corrected gradient, as a formula and as compiled, is unbiased over all outcomes of small draws."""
-    return combine(
-        {
-            "the formula": judge_identity(formula, 0.0, tolerance["exact"], label="bias"),
-            "the compiled rounds": judge_identity(compiled, 0.0, tolerance["compiled"], label="bias"),
-        }
-    )
+    return [
+        identity(formula, 0.0, tolerance["exact"], setting="the formula", name="bias"),
+        identity(compiled, 0.0, tolerance["compiled"], setting="the compiled rounds", name="bias"),
+    ]
+
+
+def _readings(horizons: Sequence[int], axis: str) -> list[tuple[str, int, dict[str, str]]]:
+    """Both iterates at every horizon, with the reading that this is."""
+    return [(iterate, h, {"iterate": iterate, axis: str(h)}) for iterate in ITERATES for h in horizons]
+
+
+def _left_within_right(random_instances: Mapping[str, Sides], tolerance: float, name: str) -> list[Comparison]:
+    """For each divergence: the left side is at most the right side on every random instance."""
+    return [
+        bound(*np.transpose(sides), tolerance, setting=f"{divergence} on random instances", name=name)
+        for divergence, sides in random_instances.items()
+    ]
