@@ -13,7 +13,15 @@ from fedrepro.algorithms.domains import Simplex, uniform
 from fedrepro.data.federation import Federation
 from fedrepro.models.problem import Problem
 from fedrepro.models.regression import LogisticRegression, Minibatch, SoftmaxRegression
-from fedrepro.papers.afl.trials.saddle import RADIUS, convex_model, convex_problem, saddle_point, steps_of
+from fedrepro.papers.afl.trials.saddle import (
+    MODULUS,
+    RADIUS,
+    constants_of_theorem_2,
+    convex_model,
+    convex_problem,
+    saddle_point,
+    steps_of,
+)
 from fedrepro.streams import stream
 
 # --- Proposition 1: what the uniform distribution can cost ---------------------------------------------------------
@@ -64,6 +72,18 @@ def proposition_1_trained(steps: int = 20_000) -> float:
         for name, mixtures in (("uniform", uniform(federation)), ("agnostic", Simplex()))
     }
     return worst["uniform"] - worst["agnostic"]
+
+
+# --- Section 4.5: the rate for strongly convex losses ----------------------------------------------------------------
+
+
+def bound_for_strong_convexity(steps: int) -> float:
+    """G² (1 + log T) / (2 μ T), on the mean duality gap of the averages.
+
+    It is the regret of the steps 1/(μ t) in w; λ, the best response to every w, has no regret. The text names only the
+    order, log T / T.
+    """
+    return float(constants_of_theorem_2()["G_w² + σ_w²"] * (1 + np.log(steps)) / (2 * MODULUS * steps))
 
 
 # --- Lemmas 2 to 4: the stochastic gradients -----------------------------------------------------------------------

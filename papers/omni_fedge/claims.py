@@ -1,7 +1,7 @@
-"""Omni-Fedge's claims, each as a function from measured numbers to a verdict.
+"""Omni-Fedge's claims, each as a function from measured numbers to comparisons.
 
-Algorithm 1 and the authors' code are two readings of the method: a claim that compares Omni-Fedge with another method
-is judged on both, and is *reproduced* only if it holds for both.
+Algorithm 1 and the authors' code are two readings of the method: every claim about Omni-Fedge is judged under both. The
+functions take one value per seed for each reading, under the names of ``paper.toml``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,55 +9,76 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fedrepro.algorithms.nodes.omni_fedge import weights_of
-from fedrepro.reproduction.verdicts import Verdict, combine, judge_bound, judge_equal, judge_less
+from fedrepro.reproduction.verdicts import Comparison, bound, equal, less, more
+
+ALGORITHM_1, AUTHORS = "Algorithm 1", "authors' code"
+OURS = {ALGORITHM_1: "Omni-Fedge", AUTHORS: "the authors' code"}  # what a reading is called in a sentence
 
 
-def beats(omni_fedge: Mapping[str, Sequence[float]], other: Sequence[float], name: str) -> Verdict:
-    """Each reading of Omni-Fedge has a higher accuracy than the other method; one value per seed."""
-    return combine(
-        {reading: judge_less(other, values, label=name, other=reading) for reading, values in omni_fedge.items()},
-        spell_out=True,
-    )
+def beats(
+    omni_fedge: Mapping[str, Sequence[float]], other: Sequence[float], name: str, setting: str
+) -> list[Comparison]:
+    """Omni-Fedge has a higher accuracy than the other method, under each reading."""
+    return [
+        more(
+            values,
+            other,
+            setting=setting,
+            names=(OURS[reading], name),
+            reading={"algorithm": reading},
+            words=("ahead of", "behind"),
+        )
+        for reading, values in omni_fedge.items()
+    ]
 
 
-def fewer_rounds(cases: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> Verdict:
-    """In each case (a panel and a reading) Omni-Fedge needs fewer rounds than FedSGD; one value per seed."""
-    return combine(
-        {name: judge_less(ours, theirs, label="Omni-Fedge", other="FedSGD") for name, (ours, theirs) in cases.items()},
-        spell_out=True,
-    )
+def fewer_rounds(omni_fedge: Mapping[str, Sequence[float]], fedsgd: Sequence[float], setting: str) -> list[Comparison]:
+    """Omni-Fedge needs fewer rounds than FedSGD, under each reading."""
+    return [
+        less(
+            values,
+            fedsgd,
+            setting=setting,
+            names=(OURS[reading], "FedSGD"),
+            reading={"algorithm": reading},
+            words=("ahead of", "behind"),
+        )
+        for reading, values in omni_fedge.items()
+    ]
 
 
-def equal_weights(deviations: Mapping[str, Sequence[float]], tolerance: float) -> Verdict:
-    """For each reading the largest deviation of N·share from 1 is within the tolerance; one value per seed."""
-    return combine(
-        {
-            reading: judge_equal(
-                values, np.zeros(len(values)), tolerance, label="largest deviation of N·share", other="0"
-            )
-            for reading, values in deviations.items()
-        },
-        spell_out=True,
-    )
+def equal_weights(deviations: Mapping[str, Sequence[float]], tolerance: float, setting: str) -> list[Comparison]:
+    """The largest deviation of N·share from 1 is within the tolerance, under each reading."""
+    return [
+        equal(
+            1 + np.asarray(values),
+            1.0,
+            tolerance,
+            setting=setting,
+            names=("the share that is farthest off", "an equal one"),
+            reading={"algorithm": reading},
+        )
+        for reading, values in deviations.items()
+    ]
 
 
-def higher_weights(shares: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> Verdict:
-    """For each reading the mean share across groups is below that within a group; one value per seed."""
-    return combine(
-        {
-            reading: judge_less(across, within, label="share across groups", other="within a group")
-            for reading, (within, across) in shares.items()
-        },
-        spell_out=True,
-    )
+def higher_weights(shares: Mapping[str, tuple[Sequence[float], Sequence[float]]], setting: str) -> list[Comparison]:
+    """The mean share within a group is above that across groups, under each reading."""
+    return [
+        more(
+            within,
+            across,
+            setting=setting,
+            names=("the share within a group", "that across groups"),
+            reading={"algorithm": reading},
+        )
+        for reading, (within, across) in shares.items()
+    ]
 
 
-def bound_holds(cases: Mapping[str, tuple[Sequence[float], Sequence[float]]], tolerance: float) -> Verdict:
+def bound_holds(cases: Mapping[str, tuple[Sequence[float], Sequence[float]]], tolerance: float) -> list[Comparison]:
     """In each case the risk is at most the bound, for every network."""
-    return combine(
-        {name: judge_bound(risk, bound, tolerance, label="risk") for name, (risk, bound) in cases.items()},
-        spell_out=True,
-    )
+    return [bound(risk, limit, tolerance, setting=name, name="risk") for name, (risk, limit) in cases.items()]
 
 
 # --- from traces to numbers ------------------------------------------------------------------------------------------

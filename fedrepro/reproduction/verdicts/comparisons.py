@@ -139,6 +139,7 @@ def equal(
     setting: str,
     names: tuple[str, str],
     reading: Mapping[str, str] | None = None,
+    sample_error: float | None = None,
 ) -> Comparison:
     """The claim that ours equals theirs up to a tolerance of ``paper.toml``, paired by seed; see `more`."""
     first, second = _paired(ours, theirs)
@@ -149,6 +150,7 @@ def equal(
         _without_rounding(first - second, first, second),
         tolerance=_checked_tolerance(tolerance),
         sides=_sides(names, first, second),
+        sample_error=sample_error,
     )
 
 

@@ -199,15 +199,21 @@ class _Estimate:
         needed = None
         if not passes:
             direction: Direction = "inconclusive"
-            if one.test == "equality":
-                needed = seeds_for_equality(self.error, len(one.values), one.tolerance, alpha)
-            elif matters:
-                needed = seeds_for_advantage(self.error, len(one.values), matters, alpha)
+            effect = one.tolerance if one.test == "equality" else matters
+            if effect and not self._test_set_hides(effect, alpha):
+                seeds_for = seeds_for_equality if one.test == "equality" else seeds_for_advantage
+                needed = seeds_for(self.error, len(one.values), effect, alpha)
         else:
             claimed = abs(self.mean) <= one.tolerance if one.test == "equality" else self.mean > 0
             direction = "confirmed" if claimed else "contradicted"
         negligible = one.test == "advantage" and matters is not None and max(abs(low), abs(high)) < matters
         return Judged(one, direction, self.mean, low, high, alpha, self.p, needed, negligible)
+
+    def _test_set_hides(self, effect: float, alpha: float) -> bool:
+        """Whether the interval over test samples alone is wider than an effect, however many seeds there are."""
+        from scipy import stats
+
+        return float(stats.norm.ppf(1 - alpha / 2)) * (self.comparison.sample_error or 0.0) >= effect
 
     def _half_width(self, alpha: float) -> float:
         from scipy import stats

@@ -168,6 +168,8 @@ def _inconclusive(verdict: Verdict, matters: float | None, unit: str) -> str:
         elif wanted:
             size = f" for an effect of {short(matters)}{_unit(unit)}" if matters else ""
             said += f": {seeds_in_words(max(wanted))}{size}"
+        elif all(one.comparison.sample_error for one in undecided):
+            said += ": the test set is too small to tell, whatever the number of seeds"
         parts.append(f"{said}.")
     if missing:
         parts.append(f"Not testable here: {listed(missing, 'settings')}.")
