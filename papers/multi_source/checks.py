@@ -9,7 +9,15 @@ from fedrepro.algorithms.averaging.fedavg import fedavg_fixed_point
 from fedrepro.data.federation import Federation
 from fedrepro.models.least_squares import LeastSquares
 from fedrepro.models.regression import LogisticRegression
-from fedrepro.papers.multi_source.trials.convex import bound_6, convex_model, convex_problem
+from fedrepro.papers.multi_source.trials.convex import (
+    LOCAL_STEPS,
+    ROWS,
+    bound_6,
+    constants_of_bound_6,
+    convex_model,
+    convex_problem,
+    optimum,
+)
 from fedrepro.streams import stream
 
 # --- VI.A: a distribution outside the hull of two domains ----------------------------------------------------------
@@ -84,6 +92,16 @@ def rounds_until_bound(excess: float) -> int:
     return rounds
 
 
+def excess_at_least(step: float, rounds: int) -> float:
+    """Erratum of (6): the mean excess of the convex problem cannot be smaller, whatever FedAvg draws.
+
+    No gradient is longer than σ but for its quadratic term, which pulls a model back to its start at 0: it gets no
+    farther than σ η τ T. There F is convex and no steeper than σ, so that it falls by no more than σ times that.
+    """
+    sigma = constants_of_bound_6()["σ"]
+    return math.log(2) - optimum()["value"] - sigma**2 * step * LOCAL_STEPS * rounds
+
+
 # --- III: errata of the agnostic objective ---------------------------------------------------------------------------
 
 
@@ -126,19 +144,26 @@ def ensemble_with_h_twice(seed: int = 0, members: int = 7, samples: int = 200) -
     }
 
 
-def printed_edge(seed: int = 0, clients: int = 3, rows: int = 20) -> dict[str, float]:
-    """Erratum of Figure 7: Σ_c (1 − 2 ε_c) with D_t normalised over all clients, and the edge Σ D y Q h."""
+def printed_edge(seed: int = 0, rows: int = 20) -> dict[str, dict[str, float]]:
+    """Erratum of Figure 7: Σ_c (1 − 2 ε_c) with D_t normalised over all clients, and the edge Σ D y Q h.
+
+    Two tied domains: the one of three clients has a classifier that is right in 60 % of the cases, the other, of one
+    client, one that is right in 90 %.
+    """
     draws = stream("multi_source", "init", seed, round=1)
-    weights = draws.random((clients, rows))
-    weights /= weights.sum()  # Z_{t,k}: over all clients of the domain
-    agreement = np.where(draws.random((clients, rows)) < 0.6, 1.0, -1.0) * draws.random((clients, rows))  # y Q h
-    errors = (weights * (1 - agreement)).sum(axis=1) / 2
-    edge = float((weights * agreement).sum())
-    return {
-        "Σ_c (1 − 2 ε_c), as printed": float((1 - 2 * errors).sum()),
-        "edge": edge,
-        "|C| − 1 + edge": clients - 1 + edge,
-    }
+    found = {}
+    for clients, right in ((3, 0.6), (1, 0.9)):
+        weights = draws.random((clients, rows))
+        weights /= weights.sum()  # Z_{t,k}: over all clients of the domain
+        agreement = np.where(draws.random((clients, rows)) < right, 1.0, -1.0) * draws.random((clients, rows))  # y Q h
+        errors = (weights * (1 - agreement)).sum(axis=1) / 2
+        edge = float((weights * agreement).sum())
+        found[f"{clients} client{'s' if clients > 1 else ''}, right in {right:.0%}"] = {
+            "Σ_c (1 − 2 ε_c), as printed": float((1 - 2 * errors).sum()),
+            "edge": edge,
+            "|C| − 1 + edge": clients - 1 + edge,
+        }
+    return found
 
 
 def sum_of_client_means() -> dict[str, dict[str, float]]:
@@ -168,26 +193,52 @@ def softmax_weights(losses: np.ndarray, sizes: np.ndarray, mu: float) -> dict[st
     return {"sums, as printed": first(sizes * losses), "means": first(losses)}
 
 
-def one_domain_per_client(mu: float = 10.0, rounds: int = 20) -> dict[str, float]:
-    """Erratum of V.F: how far ApproxFedAvg's models are from FedAvg's where every client has one domain.
+def one_domain_per_client(mus=(0.01, 0.1, 10.0), rounds: int = 20) -> dict[str, float]:
+    """Erratum of V.F: how far ApproxFedAvg, as printed, is from FedAvg where every client has one domain.
 
-    As printed β is the number of a client's samples, and absent domains are counted; without these the update is
-    FedAvg's, with β = Σ exp(μ F) it is not.
+    Algorithm 2 sums the gradients of a client's samples where FedAvg takes their mean, so that FedAvg gets that many
+    times the step. All clients have equally many samples, and with α_t = 1 both weigh them alike.
     """
-    settings = {"rounds": rounds, "step": 0.5, "evaluate": 2}
-    plain = fedavg(convex_problem(), convex_model(), **settings).final["w"]
+    federation, model, step = convex_problem(), LogisticRegression(), 0.5 / ROWS
+    settings = {"rounds": rounds, "evaluate": 2}
+    plain = fedavg(federation, model, step=ROWS * step, **settings).final["w"]
     return {
-        f"β {name}": float(
+        f"μ = {mu:g}": float(
             np.abs(
-                approx_fedavg(convex_problem(), convex_model(), mu=mu, aggregate=how, **settings).final["w"] - plain
+                approx_fedavg(federation, model, mu=mu, step=step, aggregate="printed", **settings).final["w"] - plain
             ).max()
         )
-        for name, how in (("the number of samples", "samples"), ("Σ exp(μ F)", "soft-max"))
+        for mu in mus
+    }
+
+
+def special_case(sizes=(10, 30), mu: float = 0.1) -> dict[str, float]:
+    """Erratum of (39): a client's first full-batch step by both algorithms, on least squares with α_i as printed."""
+    draws = stream("multi_source", "init", 0, round=3)
+    domain = np.repeat(np.arange(len(sizes)), sizes)
+    x = draws.normal(size=(domain.size, 2))
+    y = x @ np.array([1.0, -1.0]) + domain * x[:, 0]
+    n, w = np.bincount(domain), np.zeros(2)
+    residuals = x @ w - y
+    losses = np.bincount(domain, residuals**2 / 2)  # (38): sums
+    gradients = np.stack([(x * residuals[:, None])[domain == i].sum(axis=0) for i in range(n.size)])
+
+    def ratio(alpha: np.ndarray, of_approx: np.ndarray) -> float:
+        agnostic = alpha @ gradients / (alpha @ n)  # Figure 8, lines 5 and 10 of the client
+        return float(np.linalg.norm(of_approx) / np.linalg.norm(agnostic))
+
+    printed, means = np.exp(mu * (losses - losses.max())), np.exp(mu * losses / n)
+    return {
+        "length of ApproxFedAvg's step / AgnosticFedAvg's, as printed": ratio(
+            printed, printed @ gradients / printed.sum()
+        ),
+        "Σ α_i n_i / Σ α_i": float(printed @ n / printed.sum()),
+        "with means and α_i = exp(μ F_i)/n_i": ratio(means / n, means @ (gradients / n[:, None]) / means.sum()),
     }
 
 
 def small_mu(mu: float = 1e-3, rounds: int = 2_000) -> dict[str, float]:
-    """Erratum of V.F: distances of ApproxFedAvg's optimum for a small μ from two others, domains of 10 and 90 rows."""
+    """Distances of ApproxFedAvg's optimum for a small μ from two others, with domains of 10 and 90 rows."""
     draws = stream("multi_source", "split", 1)
     domain = np.repeat([0, 1], [10, 90])
     x = draws.normal(size=(100, 2))

@@ -1,8 +1,7 @@
-"""The survey's claims, each as a function from measured numbers to a verdict; and the rule that chooses step sizes.
+"""What the survey's claims are judged on, from measured numbers to comparisons; and the rules that choose step sizes.
 
-The survey says that AFL "performed better" and prints curves without numbers. We read it as: a higher test accuracy, on
-the clients' images together and at the worst client, with i.i.d. and with non-i.i.d. clients; a claim is *reproduced*
-only if it holds in all of them.
+The survey says that AFL "performed better" and prints curves without numbers. I.i.d. and non-i.i.d. clients are the
+settings of that claim; what is better, the accuracy on all images or at the worst client, is a reading.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,17 +10,10 @@ from itertools import pairwise
 import numpy as np
 
 from fedrepro.reproduction.study import Runs
-from fedrepro.reproduction.verdicts import (
-    Verdict,
-    combine,
-    interval,
-    judge_bound,
-    judge_equal,
-    judge_identity,
-    judge_less,
-)
+from fedrepro.reproduction.verdicts import Comparison, bound, equal, identity, interval, less, more
 
-AVERAGE, WORST = "all clients' images together", "the worst client"
+ALL_CLIENTS, WORST_CLIENT = "all clients", "the worst client"  # values of the reading "test-images"
+AHEAD = ("ahead of", "behind")
 
 
 # --- Figures 3 to 5 ------------------------------------------------------------------------------------------------
@@ -34,51 +26,44 @@ def at_clients(runs: Runs, column: str = "accuracy") -> np.ndarray:
 
 def accuracies(runs: Runs) -> dict[str, np.ndarray]:
     """The two readings of "better", one value per seed."""
-    return {AVERAGE: runs.column("average_accuracy")[:, -1], WORST: at_clients(runs).min(axis=1)}
+    return {ALL_CLIENTS: runs.column("average_accuracy")[:, -1], WORST_CLIENT: at_clients(runs).min(axis=1)}
 
 
-def afl_beats_fedavg(splits: Mapping[str, tuple[Runs, Runs]]) -> Verdict:
+def afl_beats_fedavg(splits: Mapping[str, tuple[Runs, Runs]]) -> list[Comparison]:
     """AFL is the more accurate one; for each split the runs of FedAvg and of AFL."""
-
-    def on_split(fedavg: Runs, afl: Runs) -> Verdict:
+    found = []
+    for split, (fedavg, afl) in splits.items():
         theirs, ours = accuracies(fedavg), accuracies(afl)
-        return combine(
-            {
-                reading: judge_less(theirs[reading], ours[reading], label="FedAvg", other="AFL")
-                for reading in (AVERAGE, WORST)
-            },
-            spell_out=True,
-        )
-
-    return combine({split: on_split(*pair) for split, pair in splits.items()}, spell_out=True)
+        for where in ours:
+            reading = {"test-images": where}
+            found.append(
+                more(
+                    ours[where],
+                    theirs[where],
+                    setting=f"{split} clients",
+                    reading=reading,
+                    names=("AFL", "FedAvg"),
+                    words=AHEAD,
+                )
+            )
+    return found
 
 
 def leads(fedavg: Runs, afl: Runs) -> dict[str, np.ndarray]:
     """By how much AFL is more accurate than FedAvg in each reading, one value per seed."""
     theirs, ours = accuracies(fedavg), accuracies(afl)
-    return {reading: ours[reading] - theirs[reading] for reading in ours}
+    return {where: ours[where] - theirs[where] for where in ours}
 
 
-def gap_is_largest(data_set: str, lead: Mapping[str, Mapping[str, np.ndarray] | Verdict]) -> Verdict:
-    """The lead is larger on one data set than on each other one, in both readings.
-
-    A data set that cannot be had comes with its verdict instead of numbers.
-    """
-    if isinstance(lead[data_set], Verdict):
-        return lead[data_set]
-
-    def against(other: str) -> Verdict:
-        if isinstance(lead[other], Verdict):
-            return lead[other]
-        return combine(
-            {
-                reading: judge_less(lead[other][reading], values, label=f"lead on {other}", other=f"lead on {data_set}")
-                for reading, values in lead[data_set].items()
-            },
-            spell_out=True,
-        )
-
-    return combine({f"against {name}": against(name) for name in lead if name != data_set}, spell_out=True)
+def gap_is_larger(
+    data_set: str, lead: Mapping[str, np.ndarray], other: str, other_lead: Mapping[str, np.ndarray]
+) -> list[Comparison]:
+    """The lead is larger on one data set than on another one."""
+    names = (f"the lead on {data_set}", f"that on {other}")
+    return [
+        more(lead[where], other_lead[where], setting=f"against {other}", reading={"test-images": where}, names=names)
+        for where in lead
+    ]
 
 
 # --- Section II ----------------------------------------------------------------------------------------------------
@@ -92,21 +77,22 @@ def slopes(by_horizon: Mapping[int, Sequence[float]]) -> np.ndarray:
 
 
 def fedavg_converges(
-    excess: Mapping[int, Sequence[float]], bound: Mapping[int, float], tolerance: Mapping[str, float]
-) -> Verdict:
+    excess: Mapping[int, Sequence[float]], limit: Mapping[int, float], tolerance: Mapping[str, float]
+) -> list[Comparison]:
     """The mean excess is at most (6) at every T, and falls with T at least as fast as the tolerance says."""
-    falls = slopes(excess)
-    return combine(
-        {
-            "below the bound": judge_bound(
-                [np.mean(excess[T]) for T in excess], [bound[T] for T in excess], label="mean excess"
-            ),
-            "falls with T": judge_less(
-                falls, np.full(falls.size, tolerance["slope"]), label="slope", other="largest allowed"
-            ),
-        },
-        spell_out=True,
-    )
+    steepest = tolerance["slope"]
+    return [
+        bound(
+            [np.mean(excess[T]) for T in excess],
+            [limit[T] for T in excess],
+            setting="below the bound",
+            name="mean excess",
+            instances=[f"T = {T}" for T in excess],
+        ),
+        less(
+            slopes(excess), steepest, setting="falls with T", names=("its log-log slope", f"the {steepest:g} allowed")
+        ),
+    ]
 
 
 def client_drift(
@@ -114,51 +100,76 @@ def client_drift(
     scaffold: Mapping[int, Sequence[float]],
     closed_form_errors: Sequence[float],
     tolerance: Mapping[str, float],
-) -> Verdict:
+) -> list[Comparison]:
     """Distances from the optimum by the number of local steps: FedAvg's grow, SCAFFOLD's are zero."""
-    grows = combine(
-        {
-            f"{few} to {many} local steps": judge_less(
-                fedavg[few], fedavg[many], label=f"distance at {few}", other=f"at {many}"
-            )
-            for few, many in pairwise(sorted(fedavg))
-        }
-    )
+    grows = [
+        more(
+            fedavg[many],
+            fedavg[few],
+            setting=f"{few} to {many} local steps",
+            names=(f"FedAvg's distance with {many} local steps", f"that with {few}"),
+        )
+        for few, many in pairwise(sorted(fedavg))
+    ]
     away = np.concatenate([np.asarray(values, dtype=float) for values in scaffold.values()])
-    return combine(
-        {
-            "FedAvg moves away": grows,
-            "SCAFFOLD does not": judge_bound(away, tolerance["distance"], label="distance of SCAFFOLD"),
-            "FedAvg's fixed point in closed form": judge_identity(
-                closed_form_errors, 0.0, tolerance["closed_form"], label="fixed point"
-            ),
-        },
-        spell_out=True,
-    )
+    return [
+        *grows,
+        identity(away, 0.0, tolerance["distance"], setting="SCAFFOLD", name="SCAFFOLD's distance"),
+        identity(
+            closed_form_errors,
+            0.0,
+            tolerance["closed_form"],
+            setting="FedAvg's fixed point in closed form",
+            name="error of the closed form",
+        ),
+    ]
 
 
 # --- Table I -------------------------------------------------------------------------------------------------------
 
 
 def approx_costs_the_same(
-    approx: Sequence[float], fedavg: Sequence[float], models: Mapping[str, float], tolerance: Mapping[str, float]
-) -> Verdict:
-    """Scalars of a round: equal, one by one; and as a share of FedAvg's for the models of the figures."""
-    return combine(
-        {
-            "scalar by scalar": judge_identity(approx, fedavg, tolerance["scalars"], label="ApproxFedAvg's cost"),
-            "as a share, for the models of Figures 3 to 5": judge_identity(
-                list(models.values()), 1.0, tolerance["share"], label="ApproxFedAvg's cost / FedAvg's"
-            ),
-        },
-        spell_out=True,
-    )
+    approx: Mapping[str, float],
+    fedavg: Mapping[str, float],
+    models: Mapping[str, float],
+    tolerance: Mapping[str, float],
+) -> list[Comparison]:
+    """Scalars of a round by federation: equal, one by one; and as a share of FedAvg's for the models of the figures."""
+    return [
+        identity(
+            list(approx.values()),
+            [fedavg[name] for name in approx],
+            tolerance["scalars"],
+            setting="a round",
+            reading={"counting": "every scalar"},
+            name="ApproxFedAvg's cost",
+            instances=list(approx),
+        ),
+        identity(
+            list(models.values()),
+            1.0,
+            tolerance["share"],
+            setting="a round",
+            reading={"counting": "leading order"},
+            name="ApproxFedAvg's cost / FedAvg's",
+            instances=list(models),
+        ),
+    ]
 
 
-def agnostic_costs_4cp_more(extra_per_client: Mapping[int, float], tolerance: float) -> Verdict:
+def agnostic_costs_4cp_more(extra_per_client: Mapping[int, float], tolerance: float) -> list[Comparison]:
     """Extra scalars per client and round, by the number of domains p: they are 4p."""
     domains = np.array(list(extra_per_client), dtype=float)
-    return judge_identity(list(extra_per_client.values()), 4 * domains, tolerance, label="extra scalars per client")
+    return [
+        identity(
+            list(extra_per_client.values()),
+            4 * domains,
+            tolerance,
+            setting="a round",
+            name="extra scalars per client",
+            instances=[f"p = {p}" for p in extra_per_client],
+        )
+    ]
 
 
 # --- ApproxFedAvg --------------------------------------------------------------------------------------------------
@@ -166,123 +177,95 @@ def agnostic_costs_4cp_more(extra_per_client: Mapping[int, float], tolerance: fl
 
 def approx_tends_to_max(
     worst: Mapping[float, Sequence[float]], least: Sequence[float], domains: int, tolerance: float
-) -> Verdict:
+) -> list[Comparison]:
     """Worst-domain losses by μ against the least possible one: within log p/μ, and nearer with every larger μ."""
     least = np.asarray(least)
     excess = {mu: np.asarray(values) - least for mu, values in worst.items()}
-    bounds = combine(
-        {f"μ = {mu:g}": judge_bound(excess[mu], np.log(domains) / mu, tolerance, label="excess") for mu in excess}
-    )
-    falls = combine(
-        {
-            f"μ = {low:g} to {high:g}": judge_less(
-                excess[high], excess[low], label=f"excess at μ = {high:g}", other=f"at {low:g}"
-            )
-            for low, high in pairwise(sorted(excess))
-        }
-    )
-    return combine({"within log p/μ": bounds, "falls as μ grows": falls}, spell_out=True)
+    within = [
+        bound(excess[mu], np.log(domains) / mu, tolerance, setting=f"within log p/μ at μ = {mu:g}", name="excess")
+        for mu in excess
+    ]
+    falls = [
+        less(
+            excess[high],
+            excess[low],
+            setting=f"μ = {low:g} to {high:g}",
+            names=(f"the excess at μ = {high:g}", f"that at {low:g}"),
+        )
+        for low, high in pairwise(sorted(excess))
+    ]
+    return [*within, *falls]
 
 
 # --- boosting --------------------------------------------------------------------------------------------------------
 
 
-def lifts_worst_domain(multiboost: Mapping[str, np.ndarray], adaboost: np.ndarray) -> Verdict:
+ERRORS = {"worst domain": lambda errors: errors.max(axis=1), "mean": lambda errors: errors.mean(axis=1)}
+
+
+def lifts_worst_domain(problem: str, multiboost: Mapping[str, np.ndarray], adaboost: np.ndarray) -> list[Comparison]:
     """MultiBoost's worst domain errs less than AdaBoost's, for each rule of the step; errors are seeds × domains."""
-    theirs = adaboost.max(axis=1)
-    return combine(
-        {
-            rule: judge_less(
-                errors.max(axis=1), theirs, label=f"worst error of MultiBoost ({rule})", other="AdaBoost's"
-            )
-            for rule, errors in multiboost.items()
-        },
-        spell_out=True,
-    )
+    names = ("MultiBoost's worst error", "AdaBoost's")
+    worst = ERRORS["worst domain"]
+    return [
+        less(worst(errors), worst(adaboost), setting=problem, reading={"boosting-step": rule}, names=names)
+        for rule, errors in multiboost.items()
+    ]
 
 
-def tracks(federated: Mapping[str, np.ndarray], central: Mapping[str, np.ndarray], points: float) -> Verdict:
-    """FedMultiBoost's errors (percent, seeds × domains) are MultiBoost's: of the worst domain and in the mean.
+def tracks(
+    setting: str, federated: np.ndarray, central: Mapping[str, np.ndarray], measure: str, points: float
+) -> list[Comparison]:
+    """FedMultiBoost's error is MultiBoost's for each rule of its step; errors are percent, seeds × domains.
 
-    ``federated`` holds them for each share of participating clients, ``central`` for each rule of MultiBoost's step.
+    ``measure`` says which error of the domains it is, one of `ERRORS`.
     """
-
-    def against(ours: np.ndarray, theirs: np.ndarray) -> Verdict:
-        return combine(
-            {
-                "worst domain": judge_equal(
-                    ours.max(axis=1), theirs.max(axis=1), points, label="FedMultiBoost", other="MultiBoost"
-                ),
-                "mean of the domains": judge_equal(
-                    ours.mean(axis=1), theirs.mean(axis=1), points, label="FedMultiBoost", other="MultiBoost"
-                ),
-            }
-        )
-
-    return combine(
-        {
-            f"{who} against {rule}": against(ours, theirs)
-            for who, ours in federated.items()
-            for rule, theirs in central.items()
-        },
-        spell_out=True,
-    )
+    names, of = ("FedMultiBoost", "MultiBoost"), ERRORS[measure]
+    return [
+        equal(of(federated), of(errors), points, setting=setting, reading={"boosting-step": rule}, names=names)
+        for rule, errors in central.items()
+    ]
 
 
 # --- outside the hull ------------------------------------------------------------------------------------------------
 
 
-def irm_survives(reversed_accuracy: Mapping[str, Sequence[float]], invariant: Sequence[str]) -> Verdict:
-    """In the reversed environment each invariant method is more accurate than each other one."""
-    others = [name for name in reversed_accuracy if name not in invariant]
-    return combine(
-        {
-            f"{name} against {other}": judge_less(
-                reversed_accuracy[other], reversed_accuracy[name], label=other, other=name
-            )
-            for name in invariant
-            for other in others
-        },
-        spell_out=True,
-    )
+def irm_survives(reversed_accuracy: Mapping[str, Sequence[float]], invariant: str) -> list[Comparison]:
+    """In the reversed environment the invariant method is more accurate than each other one."""
+    return [
+        more(reversed_accuracy[invariant], values, setting=f"against {other}", names=(invariant, other), words=AHEAD)
+        for other, values in reversed_accuracy.items()
+        if other != invariant
+    ]
 
 
 def outside_the_hull(
     found: Mapping[str, Mapping[str, float]], closed_form: Mapping[str, float], tolerance: Mapping[str, float]
-) -> Verdict:
+) -> list[Comparison]:
     """The distances from the hull are those in closed form, which are positive, and all are attained at p = ½."""
     names = list(closed_form)
-    return combine(
-        {
-            "the distances": judge_identity(
-                [found[name]["distance"] for name in names],
-                [closed_form[name] for name in names],
-                tolerance["distance"],
-                label="distance",
-            ),
-            "attained at p = 1/2": judge_identity(
-                [found[name]["p"] for name in names], 0.5, tolerance["mixture"], label="p"
-            ),
-            "positive": judge_less(
-                np.zeros(len(names)),
-                [found[name]["distance"] for name in names],
-                label="0",
-                other="distance",
-                deterministic=True,
-            ),
-        },
-        spell_out=True,
-    )
+    distances = np.array([found[name]["distance"] for name in names])
+    expected = [closed_form[name] for name in names]
+    mixtures = [found[name]["p"] for name in names]
+    return [
+        identity(distances, expected, tolerance["distance"], setting="the distances", name="distance", instances=names),
+        identity(mixtures, 0.5, tolerance["mixture"], setting="attained at p = 1/2", name="p", instances=names),
+        # A distance that cannot be told from 0 is none.
+        bound(tolerance["distance"], distances, setting="positive", name="tolerance", instances=names),
+    ]
 
 
-def more_domains_generalise_worse(gaps: Mapping[int, Sequence[float]]) -> Verdict:
+def more_domains_generalise_worse(gaps: Mapping[int, Sequence[float]]) -> list[Comparison]:
     """The gap between test and training loss of the worst domain grows from each number of domains to the next."""
-    return combine(
-        {
-            f"{few} to {many} domains": judge_less(gaps[few], gaps[many], label=f"gap at p = {few}", other=f"at {many}")
-            for few, many in pairwise(sorted(gaps))
-        }
-    )
+    return [
+        more(
+            gaps[many],
+            gaps[few],
+            setting=f"{few} to {many} domains",
+            names=(f"the gap with {many} domains", f"that with {few}"),
+        )
+        for few, many in pairwise(sorted(gaps))
+    ]
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------

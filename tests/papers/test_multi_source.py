@@ -17,7 +17,10 @@ from fedrepro.reproduction.paper import check, declaration, folder, resolve
 from fedrepro.reproduction.paper.parameters import as_object
 from fedrepro.reproduction.study import Runs
 from fedrepro.reproduction.study.runs import Run
-from fedrepro.reproduction.verdicts import FEWEST_SEEDS, not_testable
+from fedrepro.reproduction.verdicts import Comparison, unavailable
+from fedrepro.reproduction.verdicts import judge as judge_by_the_rule
+from fedrepro.reproduction.verdicts.comparisons import FEWEST_SEEDS
+from fedrepro.reproduction.verdicts.sentences import fill
 from fedrepro.trace import Trace
 
 SEEDS = range(6)
@@ -303,25 +306,56 @@ def test_boosting_on_three_questions(made_up):
 # --- claims that say yes and claims that say no --------------------------------------------------------------------
 
 
-def test_afl_beats_fedavg_claim():
+def verdict(claim: str, comparisons: list[Comparison]) -> str:
+    """The word for a claim at a look of the full profile, by what ``paper.toml`` declares; its sentence must fill."""
+    declared = declaration("multi_source")
+    of = declared.claims[claim]
+    found = judge_by_the_rule(
+        comparisons,
+        primary=declared.primary(claim),
+        universal=of.is_universal,
+        matters=of.matters,
+        looks=len(declared.looks[of.seeds]) if of.seeds else 1,
+    )
+    if found.word != "not-testable":
+        assert "{" not in fill(of.sees, found, of.unit)
+    return found.word
+
+
+@pytest.mark.parametrize("data_set", ["cifar10", "mnist", "fmnist"])
+def test_afl_beats_fedavg_claim(data_set):
+    def judged(iid, non_iid):
+        compared = judge.afl_beats_fedavg({problems.IID: iid, problems.NON_IID: non_iid})
+        return verdict(f"afl-beats-fedavg-{data_set}", compared)
+
     low, high = curves_with([60.0, 70.0, 80.0]), curves_with([70.0, 75.0, 82.0], salt=1)
-    assert judge.afl_beats_fedavg({"i.i.d.": (low, high), "non-i.i.d.": (low, high)}).verdict == "reproduced"
-    assert judge.afl_beats_fedavg({"i.i.d.": (high, low), "non-i.i.d.": (high, low)}).verdict == "not-reproduced"
-    assert judge.afl_beats_fedavg({"i.i.d.": (high, low), "non-i.i.d.": (low, high)}).verdict == "partly"
+    assert judged((low, high), (low, high)) == "reproduced"
+    assert judged((high, low), (high, low)) == "not-reproduced"
+    assert judged((high, low), (low, high)) == "partly"
     fairer = curves_with([65.0, 66.0, 67.0], salt=1)  # a better worst client, a worse average
-    assert judge.afl_beats_fedavg({"non-i.i.d.": (low, fairer)}).verdict == "partly"
+    assert judged((low, fairer), (low, fairer)) == "depends"
+    assert judged((low, low), (low, high)) == "inconclusive"  # nothing in it for i.i.d. clients
 
 
 def test_gap_claim():
     def lead(value):
-        return {judge.AVERAGE: around(value), judge.WORST: around(2 * value)}
+        return {judge.ALL_CLIENTS: around(value), judge.WORST_CLIENT: around(2 * value)}
+
+    def judged(mine, mnist, fashion):
+        compared = [
+            *judge.gap_is_larger("CIFAR-10", mine, "MNIST", mnist),
+            *judge.gap_is_larger("CIFAR-10", mine, "Fashion-MNIST", fashion),
+        ]
+        return verdict("gap-largest-on-cifar10", compared)
 
     large, small = lead(9.0), lead(1.0)
-    assert judge.gap_is_largest("a", {"a": large, "b": small, "c": small}).verdict == "reproduced"
-    assert judge.gap_is_largest("a", {"a": small, "b": large, "c": large}).verdict == "not-reproduced"
-    assert judge.gap_is_largest("a", {"a": large, "b": small, "c": lead(20.0)}).verdict == "partly"
-    assert judge.gap_is_largest("a", {"a": large, "b": not_testable("It is away.")}).verdict == "not-testable"
-    assert judge.gap_is_largest("a", {"a": not_testable("It is away."), "b": small}).verdict == "not-testable"
+    assert judged(large, small, small) == "reproduced"
+    assert judged(small, large, large) == "not-reproduced"
+    assert judged(lead(5.0), small, large) == "partly"
+    against_one = judge.gap_is_larger("CIFAR-10", large, "MNIST", small)
+    lacking = [unavailable(f"against {name}", "no data") for name in ("MNIST", "Fashion-MNIST")]
+    assert verdict("gap-largest-on-cifar10", [*against_one, lacking[1]]) == "inconclusive"
+    assert verdict("gap-largest-on-cifar10", lacking) == "not-testable"
 
 
 def test_convergence_claim():
@@ -329,74 +363,127 @@ def test_convergence_claim():
         return {T: T**power * np.exp(around(0.0, salt=T)) for T in (10, 100, 1000)}
 
     tolerance, bound = {"slope": -0.4}, {T: 2.0 * T**-0.5 for T in (10, 100, 1000)}
-    assert judge.fedavg_converges(excess(-0.5), bound, tolerance).verdict == "reproduced"
-    assert judge.fedavg_converges(excess(-0.1), bound, tolerance).verdict == "not-reproduced"  # above it, and too slow
-    assert judge.fedavg_converges(excess(-0.1), dict.fromkeys(bound, 2.0), tolerance).verdict == "partly"
+
+    def judged(power, limit):
+        return verdict("fedavg-converges", judge.fedavg_converges(excess(power), limit, tolerance))
+
+    assert judged(-0.5, bound) == "reproduced"
+    assert judged(-0.1, bound) == "not-reproduced"  # above it, and too slow
+    assert judged(-0.1, dict.fromkeys(bound, 2.0)) == "not-reproduced"  # too slow
 
 
 def test_drift_claim():
     tolerance = {"distance": 1e-6, "closed_form": 1e-6}
-    growing, still = {1: around(0.1), 5: around(0.5), 20: around(2.0)}, {1: np.zeros(6), 20: np.full(6, 1e-9)}
-    assert judge.client_drift(growing, still, [1e-9], tolerance).verdict == "reproduced"
-    falling = {1: around(2.0), 5: around(0.5), 20: around(0.1)}
-    assert judge.client_drift(falling, growing, [0.1], tolerance).verdict == "not-reproduced"
-    assert judge.client_drift(growing, growing, [1e-9], tolerance).verdict == "partly"
+    growing = {tau: around(0.1 * tau) for tau in studies.DRIFT_STEPS}
+    falling = {tau: around(2.0 / tau) for tau in studies.DRIFT_STEPS}
+    still = {1: np.zeros(6), 20: np.full(6, 1e-9)}
+
+    def judged(*given):
+        return verdict("client-drift", judge.client_drift(*given, tolerance))
+
+    assert judged(growing, still, [1e-9]) == "reproduced"
+    assert judged(falling, growing, [0.1]) == "not-reproduced"
+    assert judged(growing, growing, [1e-9]) == "partly"
 
 
 def test_cost_claims():
     tolerance = {"scalars": 0.0, "share": 0.001}
-    assert judge.approx_costs_the_same([300, 160], [300, 160], {"m": 1.0}, tolerance).verdict == "reproduced"
-    assert judge.approx_costs_the_same([303, 170], [300, 160], {"m": 1.0001}, tolerance).verdict == "partly"
-    assert judge.approx_costs_the_same([303, 170], [300, 160], {"m": 1.1}, tolerance).verdict == "not-reproduced"
-    assert judge.agnostic_costs_4cp_more({2: 8.0, 5: 20.0}, 0.0).verdict == "reproduced"
-    assert judge.agnostic_costs_4cp_more({2: 7.0, 5: 16.0}, 0.0).verdict == "not-reproduced"
+
+    def judged(approx, share):
+        compared = judge.approx_costs_the_same({"a": approx}, {"a": 300.0}, {"m": share}, tolerance)
+        return verdict("approx-same-cost-as-fedavg", compared)
+
+    assert judged(300.0, 1.0) == "reproduced"
+    assert judged(303.0, 1.0001) == "depends"
+    assert judged(303.0, 1.1) == "not-reproduced"
+    assert verdict("agnostic-extra-4cp", judge.agnostic_costs_4cp_more({2: 8.0, 5: 20.0}, 0.0)) == "reproduced"
+    assert verdict("agnostic-extra-4cp", judge.agnostic_costs_4cp_more({1: 4.0, 5: 16.0}, 0.0)) == "not-reproduced"
 
 
 def test_soft_maximum_claim():
     least = np.full(6, 0.5)
-    falling = {mu: 0.5 + 0.5 / mu + around(0.0, 0.001, salt=int(mu)) for mu in (1.0, 10.0, 100.0)}
-    assert judge.approx_tends_to_max(falling, least, 4, 0.002).verdict == "reproduced"
-    rising = {1.0: around(2.5), 10.0: around(3.0), 100.0: around(4.0)}
-    assert judge.approx_tends_to_max(rising, least, 4, 0.002).verdict == "not-reproduced"
-    flat = {1.0: around(0.6), 100.0: around(0.61)}
-    assert judge.approx_tends_to_max(flat, least, 4, 0.002).verdict == "partly"
+
+    def judged(excess):
+        worst = {mu: 0.5 + excess(mu) + around(0.0, 0.0001, salt=int(10 * mu)) for mu in studies.MUS}
+        return verdict("approx-tends-to-max", judge.approx_tends_to_max(worst, least, 4, 0.002))
+
+    assert judged(lambda mu: 0.5 / mu) == "reproduced"
+    assert judged(lambda mu: 2.0 / mu) == "not-reproduced"  # it falls, and is above log p/μ
+    assert judged(lambda mu: 0.0001 * mu) == "not-reproduced"  # within the bound, and rising
 
 
 def errors(*of_domains: float) -> np.ndarray:
     return np.stack([around(value) for value in of_domains], axis=1)
 
 
-def test_boosting_claims():
-    good, bad = errors(8.0, 18.0), errors(5.0, 25.0)
-    assert judge.lifts_worst_domain({"smoothed": good}, bad).verdict == "reproduced"
-    assert judge.lifts_worst_domain({"smoothed": bad}, good).verdict == "not-reproduced"
-    assert judge.lifts_worst_domain({"smoothed": good, "line search": errors(100.0, 100.0)}, bad).verdict == "partly"
-    assert judge.tracks({"all": good}, {"smoothed": good + 0.5}, 2.0).verdict == "reproduced"
-    assert judge.tracks({"all": good}, {"smoothed": good + 9.0}, 2.0).verdict == "not-reproduced"
-    assert judge.tracks({"all": good}, {"smoothed": good, "line search": good + 9.0}, 2.0).verdict == "partly"
+def test_lifting_claim():
+    good, bad, stalled = errors(8.0, 18.0), errors(5.0, 25.0), errors(100.0, 100.0)
+
+    def judged(line_search, smoothed, adaboost):
+        of_rules = {"line search": line_search, "smoothed": smoothed}
+        compared = [
+            one
+            for problem in ("three questions", "Adult by schooling")
+            for one in judge.lifts_worst_domain(problem, of_rules, adaboost)
+        ]
+        return verdict("multiboost-lifts-worst-domain", compared)
+
+    assert judged(good, good, bad) == "reproduced"
+    assert judged(bad, bad, good) == "not-reproduced"
+    assert judged(stalled, good, bad) == "depends"
+
+
+def test_tracking_claim():
+    good = errors(8.0, 18.0)
+
+    def judged(line_search, smoothed, few_clients=good):
+        of_rules = {"line search": line_search, "smoothed": smoothed}
+        compared = [
+            one
+            for clients, found in (("all clients", good), ("3 of 10 clients", few_clients))
+            for error in judge.ERRORS
+            for one in judge.tracks(f"three questions, {clients}, {error}", found, of_rules, error, 2.0)
+        ]
+        return verdict("fed-multiboost-tracks-multiboost", compared)
+
+    assert judged(good + 0.5, good - 0.5) == "reproduced"
+    assert judged(good + 9.0, good + 9.0) == "not-reproduced"
+    assert judged(good + 90.0, good) == "depends"
+    assert judged(good, good, few_clients=good + 9.0) == "partly"
 
 
 def test_irm_claim():
-    found = {"ERM": around(13.0), "AFL": around(25.0), "IRM": around(56.0)}
-    assert judge.irm_survives(found, ["IRM"]).verdict == "reproduced"
-    assert judge.irm_survives(found | {"IRM": around(5.0)}, ["IRM"]).verdict == "not-reproduced"
-    assert judge.irm_survives(found | {"IRM": around(20.0)}, ["IRM"]).verdict == "partly"
+    def judged(irm):
+        found = {"FedAvg (ERM)": around(13.0), "AFL": around(25.0), "IRM": around(irm)}
+        return verdict("irm-survives-shift", judge.irm_survives(found, "IRM"))
+
+    assert judged(56.0) == "reproduced"
+    assert judged(5.0) == "not-reproduced"
+    assert judged(20.0) == "partly"
 
 
 def test_hull_claim():
     tolerance = {"distance": 1e-9, "mixture": 1e-4}
-    found, right = checks.distances_from_hull(), checks.DISTANCES_IN_CLOSED_FORM
-    assert judge.outside_the_hull(found, right, tolerance).verdict == "reproduced"
-    inside = {name: {"distance": 0.0, "p": 0.9} for name in found}
-    assert judge.outside_the_hull(inside, right, tolerance).verdict == "not-reproduced"
+    right = checks.DISTANCES_IN_CLOSED_FORM
+
+    def judged(found, expected=right):
+        return verdict("hull-counter-example", judge.outside_the_hull(found, expected, tolerance))
+
+    assert judged(checks.distances_from_hull()) == "reproduced"
+    assert judged({name: {"distance": 0.0, "p": 0.9} for name in right}) == "not-reproduced"
+    inside = {name: {"distance": 0.0, "p": 0.5} for name in right}
+    assert judged(inside, dict.fromkeys(right, 0.0)) == "not-reproduced"  # as computed, and no distance at all
 
 
 def test_number_of_domains_claim():
-    growing = {1: around(0.1), 4: around(0.2), 32: around(0.4)}
-    assert judge.more_domains_generalise_worse(growing).verdict == "reproduced"
-    falling = {1: around(0.4), 4: around(0.2), 32: around(0.1)}
-    assert judge.more_domains_generalise_worse(falling).verdict == "not-reproduced"
-    assert judge.more_domains_generalise_worse({1: around(0.1), 4: around(0.4), 32: around(0.2)}).verdict == "partly"
+    def judged(gap):
+        gaps = {p: around(gap(at)) for at, p in enumerate(studies.DOMAINS)}
+        return verdict("more-domains-weaker-generalisation", judge.more_domains_generalise_worse(gaps))
+
+    assert judged(lambda at: 0.1 + at) == "reproduced"
+    assert judged(lambda at: 9.0 - at) == "not-reproduced"
+    assert judged(lambda at: 5.0 - abs(at - 2)) == "partly"
+    assert judged(lambda at: 0.1 + min(at, 4)) == "inconclusive"  # no more growth at the end
 
 
 def test_rules_that_choose_settings():
@@ -465,8 +552,11 @@ def test_errata():
     assert same["uniform"] == pytest.approx(same["agnostic"])
     twice = checks.ensemble_with_h_twice()
     assert twice["as printed"] == 0.0 < twice["with h once"]
-    edge = checks.printed_edge(clients=4)
-    assert edge["Σ_c (1 − 2 ε_c), as printed"] == pytest.approx(3 + edge["edge"])
+    edges = list(checks.printed_edge().values())
+    for clients, edge in zip((3, 1), edges, strict=True):
+        assert edge["Σ_c (1 − 2 ε_c), as printed"] == pytest.approx(clients - 1 + edge["edge"])
+    assert edges[0]["edge"] < edges[1]["edge"]  # and the printed sum prefers the first
+    assert edges[0]["Σ_c (1 − 2 ε_c), as printed"] > edges[1]["Σ_c (1 − 2 ε_c), as printed"]
     means = checks.sum_of_client_means()
     good, bad = means["good domain, three clients"], means["bad domain, one client"]
     assert good["mean"] < bad["mean"] and good["Σ of means, as printed"] > bad["Σ of means, as printed"]
@@ -477,11 +567,26 @@ def test_errata():
 
 
 def test_errata_of_approx_fedavg():
-    alone = checks.one_domain_per_client(rounds=5)
-    assert alone["β the number of samples"] == 0.0 < alone["β Σ exp(μ F)"]
+    apart = checks.one_domain_per_client(mus=(0.01, 10.0), rounds=5)
+    assert apart["μ = 10"] < 1e-12 < 0.05 < apart["μ = 0.01"]
     near = checks.small_mu(rounds=500)
     assert near["from the optimum of the mean over domains"] < 0.01
     assert near["from the optimum of the mean over samples"] > 0.1
+
+
+def test_equation_39_is_no_special_case():
+    printed, factor, of_means = checks.special_case().values()
+    assert printed == pytest.approx(factor) and factor > 10
+    assert of_means == pytest.approx(1.0)
+    alone = checks.special_case(sizes=(1, 1))  # where it is one
+    assert list(alone.values()) == pytest.approx([1.0, 1.0, 1.0])
+
+
+def test_bound_6_fails_for_a_step_size_that_is_too_small():
+    excess = checks.excess_at_least(1e-8, 100_000)
+    assert excess > 2 * convex.bound_6(100_000)
+    walked = convex.to_optimum(seed=0, rounds=50, step=1e-4)["mean_excess"][0]
+    assert checks.excess_at_least(1e-4, 50) <= walked < checks.excess_at_least(0.0, 1)
 
 
 def test_the_printed_line_search_stalls():
