@@ -17,7 +17,7 @@ DIRECTIONS = {"confirmed": "as claimed", "contradicted": "the opposite", "inconc
 PLACES = ("inside", "near", "outside")
 _NEGATIVE = re.compile(r"(?<![\w.])-(?=\.?\d)")
 # Formulas are written as λ_k, B_F, max_λ, θ^sh or θ^(i); the names of data sets and parameters have longer parts.
-_INDEX = re.compile(r"(?<![\w.])((?:[^\W\d_]\u0304?|min|max|sup|inf))_([^\W_]{1,3}\*?)(?![\w.]\w)(?!\w)")
+_INDEX = re.compile(r"(?<![\w.])((?:[^\W\d_]\u0304?|1|min|max|sup|inf))_([^\W_]{1,3}\*?)(?![\w.]\w)(?!\w)")
 _EXPONENT = re.compile(r"((?:[^\W\d_]|</sub>))\^(\(\w+\)|[^\W_]{1,3})(?!\w)")
 _MOST_LISTED = 3  # longer lists are summed up; the paper's page has them all
 

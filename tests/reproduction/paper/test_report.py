@@ -222,6 +222,7 @@ def test_hostile_text_is_escaped(tiny, output):
         ("min_α Σ λ_k B_F(D_k ‖ h)", "min<sub>α</sub> Σ λ<sub>k</sub> B<sub>F</sub>(D<sub>k</sub> ‖ h)"),
         ("ω_ij = 1/L_ij and θ^sh, θ^(i)", "ω<sub>ij</sub> = 1/L<sub>ij</sub> and θ<sup>sh</sup>, θ<sup>(i)</sup>"),
         ("[-1.5, -2] i.i.d. x-3", "[−1.5, −2] i.i.d. x-3"),
+        ("1_k / γ_k", "1<sub>k</sub> / γ<sub>k</sub>"),
         ("uci_adult, step_domains, x_train", "uci_adult, step_domains, x_train"),
         ("<b>D_Λ</b>", "&lt;b&gt;D<sub>Λ</sub>&lt;/b&gt;"),
     ],
