@@ -194,7 +194,8 @@ class Paper:
             Significant digits of the numbers on display; the file keeps them all.
         numbers
             Our value for every seed behind each cell that ``paper.toml`` lists under ``numbers``, by "row, column", or
-            a function that returns them. The published means are held against what these seeds predict.
+            a function that returns them. The published means are held against what these seeds predict. None stands for
+            a cell whose data cannot be had.
         studies, seeds
             As for `figure`.
         """
@@ -294,7 +295,8 @@ class Paper:
         if wrong := sorted(set(given) ^ set(exhibit.numbers)):
             problem = "is not in paper.toml" if wrong[0] in given else "is in paper.toml and was not given"
             raise ValueError(f"table {name}: the number {wrong[0]!r} {problem}")
-        return {cell: number(exhibit.numbers[cell], given[cell]) for cell in exhibit.numbers}
+        here = [cell for cell in exhibit.numbers if given[cell] is not None]
+        return {cell: number(exhibit.numbers[cell], given[cell]) for cell in here}
 
     @cached_property
     def _reference(self) -> results.Results | None:
