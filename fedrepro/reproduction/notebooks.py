@@ -30,12 +30,19 @@ with optional():
     from nbconvert import HTMLExporter
     from papermill.exceptions import PapermillExecutionError
 
-# nbconvert's page without the scripts that it loads from other machines: formulas in our notebooks are plain text.
+# nbconvert's page without the scripts that it loads from other machines: formulas in our notebooks are plain text. It
+# has a way back to the paper's page, which lies beside it, and folded code.
 _OFFLINE_PAGE = """
 {%- extends 'lab/index.html.j2' -%}
 {%- block html_head_js_requirejs -%}{%- endblock -%}
 {%- block html_head_js_mathjax -%}{%- endblock -%}
 {%- block html_head_js_mermaidjs -%}{%- endblock -%}
+{%- block body_header -%}{{ super() }}
+<p style="margin:0 1rem 1rem"><a href="index.html">← the paper's page</a> · <a href="../index.html">all papers</a></p>
+{%- endblock -%}
+{%- block input_group -%}
+<details><summary style="cursor:pointer;color:#444;margin-left:1rem">code</summary>{{ super() }}</details>
+{%- endblock -%}
 """
 
 

@@ -68,9 +68,7 @@ class Code:
         """What the notebook says about the paper first: a paragraph."""
         texts = ("".join(cell["source"]) for cell in self._notebook if cell["cell_type"] == "markdown")
         blocks = [block.strip() for block in next(texts, "").split("\n\n")]
-        prose = (
-            one for one in blocks if len(one) > _LEAST_PROSE and one[0] not in "#|" and "*" not in one[:_LEAST_PROSE]
-        )
+        prose = (one for one in blocks if len(one) > _LEAST_PROSE and one[0] not in "#|")
         return _EMPHASIS.sub(lambda found: found[1] or found[2] or found[3], next(prose, ""))
 
     @cached_property

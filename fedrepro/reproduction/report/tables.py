@@ -5,7 +5,7 @@ A recorded table keeps them in columns of their own, so that a program can read 
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fedrepro.reproduction.paper.displays import rounded
@@ -51,12 +51,13 @@ def laid_out(table: Table, show_published: bool) -> tuple[list[str], list[list[C
     columns = _columns(table)
     if not show_published:
         columns = [one for one in columns if not _PUBLISHED.match(one.name)]
-    decimals = [_decimals(table, column) for column in columns]
-    rows = [
-        [_cell(table, row, column, places, show_published) for column, places in zip(columns, decimals, strict=True)]
-        for row in table.rows
-    ]
-    return [column.name for column in columns], rows
+    shown = []
+    for column in columns:
+        decimals = _decimals(table, column)
+        cells = [_cell(table, row, column, decimals, show_published) for row in table.rows]
+        is_number = any(cell.is_number for cell in cells)  # of the column, whose gaps stand below its numbers
+        shown.append([replace(cell, is_number=is_number) for cell in cells])
+    return [column.name for column in columns], [list(row) for row in zip(*shown, strict=True)]
 
 
 def _columns(table: Table) -> list[Column]:

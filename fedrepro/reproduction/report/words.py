@@ -5,13 +5,20 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from fedrepro.extras import optional
 from fedrepro.reproduction.paper.displays import rounded
 from fedrepro.reproduction.results import Claim, Comparison, Number, Provenance
 from fedrepro.reproduction.verdicts import short
 
+with optional():
+    from markupsafe import Markup, escape
+
 DIRECTIONS = {"confirmed": "as claimed", "contradicted": "the opposite", "inconclusive": "undecided", None: "no data"}
 PLACES = ("inside", "near", "outside")
 _NEGATIVE = re.compile(r"(?<![\w.])-(?=\.?\d)")
+# Formulas are written as λ_k, B_F, max_λ, θ^sh or θ^(i); the names of data sets and parameters have longer parts.
+_INDEX = re.compile(r"(?<![\w.])((?:[^\W\d_]\u0304?|1|min|max|sup|inf))_([^\W_]{1,3}\*?)(?![\w.]\w)(?!\w)")
+_EXPONENT = re.compile(r"((?:[^\W\d_]|</sub>))\^(\(\w+\)|[^\W_]{1,3})(?!\w)")
 _MOST_LISTED = 3  # longer lists are summed up; the paper's page has them all
 
 
@@ -76,9 +83,10 @@ def minus(text: str) -> str:
     return f"−{text[1:]}" if text.startswith("-") else text
 
 
-def prose(sentence: str) -> str:
-    """A recorded sentence with minus signs instead of the hyphens in front of its numbers."""
-    return _NEGATIVE.sub("−", sentence)
+def prose(sentence: str) -> "Markup":
+    """A sentence with minus signs in front of its numbers, and indices and exponents where they belong."""
+    lowered = _INDEX.sub(r"\1<sub>\2</sub>", str(escape(_NEGATIVE.sub("−", sentence))))
+    return Markup(_EXPONENT.sub(r"\1<sup>\2</sup>", lowered))
 
 
 def label(source: str) -> str:

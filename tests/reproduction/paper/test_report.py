@@ -11,7 +11,7 @@ from fedrepro.reproduction import figures, report, results, verdicts
 from fedrepro.reproduction.paper import folder, keys
 from fedrepro.reproduction.report.readme import readme
 from fedrepro.reproduction.report.site import bibtex, origin
-from fedrepro.reproduction.report.words import cost
+from fedrepro.reproduction.report.words import cost, prose
 
 FROM_ELSEWHERE = re.compile(r"""src\s*=\s*["']\s*(?:https?:)?//|<link|@import|url\(""")
 
@@ -214,6 +214,21 @@ def test_hostile_text_is_escaped(tiny, output):
         text = page.read_text()
         assert "<script>alert" not in text and "&lt;script&gt;alert" in text
         assert "{{ 7 * 7 }}" in text and "49 " not in text.partition("<main")[0]
+
+
+@pytest.mark.parametrize(
+    ("written", "typeset"),
+    [
+        ("min_α Σ λ_k B_F(D_k ‖ h)", "min<sub>α</sub> Σ λ<sub>k</sub> B<sub>F</sub>(D<sub>k</sub> ‖ h)"),
+        ("ω_ij = 1/L_ij and θ^sh, θ^(i)", "ω<sub>ij</sub> = 1/L<sub>ij</sub> and θ<sup>sh</sup>, θ<sup>(i)</sup>"),
+        ("[-1.5, -2] i.i.d. x-3", "[−1.5, −2] i.i.d. x-3"),
+        ("1_k / γ_k", "1<sub>k</sub> / γ<sub>k</sub>"),
+        ("uci_adult, step_domains, x_train", "uci_adult, step_domains, x_train"),
+        ("<b>D_Λ</b>", "&lt;b&gt;D<sub>Λ</sub>&lt;/b&gt;"),
+    ],
+)
+def test_formulas_are_typeset(written, typeset):
+    assert prose(written) == typeset
 
 
 @pytest.mark.parametrize(
