@@ -24,7 +24,8 @@ A model of one's own needs two methods, and then runs in every algorithm that tr
 
     fedavg(federation, Median(), rounds=100, step=0.1)
 
-Everything else has a default, which a faster model overrides.
+Everything else has a default, which a faster model overrides. With methods ``predict(w, x)`` and, for classes,
+``predict_proba(w, x)`` of the model (not of the problem), its traces predict.
 """
 
 from collections.abc import Iterator
@@ -62,6 +63,13 @@ class Batches(Protocol):
         NaN for one that is not active.
         """
         ...
+
+    def state(self) -> dict:
+        """What the next minibatches depend on: numbers, arrays and random generators."""
+        ...
+
+    def restore(self, saved: dict) -> None:
+        """Go on where another source stood."""
 
 
 class Problem:
@@ -220,7 +228,7 @@ class Problem:
         """The gradient of of_losses · Σ_j ℓ_j + of_dilations · Σ_j d_j over the rows."""
         raise UserError(f"{type(self).__name__} has no outputs that can be dilated: use a regression or a network.")
 
-    def checked(self, w: np.ndarray, dtype: type = np.float64) -> np.ndarray:
+    def checked(self, w: np.ndarray, dtype: type | np.dtype = np.float64) -> np.ndarray:
         """The parameters as a contiguous array; a UserError where there are not as many as the model has."""
         w = np.ascontiguousarray(w, dtype=dtype)
         if w.shape != (self.n_parameters,):
@@ -318,6 +326,14 @@ class DrawnBatches:
         losses[batch.domains] = of_samples.reshape(batch.samples.shape).mean(axis=1, dtype=np.float64)
         losses[self._idle] = np.nan
         return losses, gradient
+
+    def state(self) -> dict:
+        """Where the streams stand."""
+        return {"streams": self._streams}
+
+    def restore(self, saved: dict) -> None:
+        """Go on where another source stood."""
+        self._streams = saved["streams"]
 
     def _uniforms(self, domains: np.ndarray) -> np.ndarray:
         return np.stack([self._streams[k].random(self.batch) for k in domains])
