@@ -32,8 +32,8 @@ class Answer(NamedTuple):
 class Trained(Protocol):
     """What the parameters of a trace belong to; those of this package are in `fedrepro.models.trained`."""
 
-    def answer(self, trace: "Trace", x: Any, iterate: str, client: str | None) -> Answer:
-        """What it says about samples."""
+    def answer(self, trace: "Trace", x: Any, iterate: str, client: str | None, chances: bool) -> Answer:
+        """What it says about samples; ``chances`` is whether their probabilities are asked for."""
         ...
 
     def evaluate(self, trace: "Trace", federation: Any, by: str, iterate: str) -> Any:
@@ -177,7 +177,7 @@ class Trace:
         client
             Whose network answers, where each client has its own (Omni-Fedge).
         """
-        values = self._answer(x, iterate, client).values
+        values = self._answer(x, iterate, client, chances=False).values
         if values is None:
             raise UserError("An ensemble of densities predicts no values: use predict_proba(elements).")
         return values
@@ -190,7 +190,7 @@ class Trace:
         x, iterate, client
             As in `predict`; for densities, ``x`` holds element numbers.
         """
-        chances = self._answer(x, iterate, client).chances
+        chances = self._answer(x, iterate, client, chances=True).chances
         if chances is None:
             raise UserError("This model predicts numbers, which have no probabilities: use predict(x).")
         return chances
@@ -217,9 +217,9 @@ class Trace:
         check_known("iterate", iterate, ITERATES)
         return self._trained().evaluate(self, federation, by, iterate)
 
-    def _answer(self, x, iterate: str, client: str | None) -> Answer:
+    def _answer(self, x, iterate: str, client: str | None, chances: bool) -> Answer:
         check_known("iterate", iterate, ITERATES)
-        return self._trained().answer(self, x, iterate, client)
+        return self._trained().answer(self, x, iterate, client, chances)
 
     def _trained(self) -> Trained:
         if self.model is None:

@@ -255,7 +255,7 @@ def problem_of(model: Model, federation: Federation, needs: tuple[str, tuple[str
     if not isinstance(problem, Problem):
         raise UserError(
             f"A model has a method on(federation) that returns a fedrepro.models.Problem, and {_named(model)} has not: "
-            "use a model of fedrepro.models, or write one as fedrepro/models/problem.py shows."
+            f"{_remedy(model)}, use a model of fedrepro.models, or write one as fedrepro/models/problem.py shows."
         )
     if any(getattr(problem, name, None) is None for name in ("n_parameters", "domains", "sizes")):
         raise UserError(
@@ -271,9 +271,24 @@ def problem_of(model: Model, federation: Federation, needs: tuple[str, tuple[str
     return problem
 
 
+def _remedy(thing: object) -> str:
+    """What makes a model of an object of another library."""
+    if _package(thing) == "sklearn":
+        return "wrap it in fedrepro.models.from_sklearn"
+    if any(_package(one) == "torch" for one in (thing, *type(thing).__mro__)):
+        return "wrap it in fedrepro.models.from_torch"
+    if _package(thing) in ("flax", "equinox", "haiku", "jax"):
+        return "wrap its functions in fedrepro.models.from_jax"
+    return "wrap it in from_jax, from_torch or from_sklearn of fedrepro.models"
+
+
+def _package(thing: object) -> str:
+    return (thing if isinstance(thing, type) else type(thing)).__module__.partition(".")[0]
+
+
 def _named(thing: object) -> str:
     """An object by its type, with the package that it comes from."""
-    package = type(thing).__module__.partition(".")[0]
+    package = _package(thing)
     return type(thing).__name__ if package == "builtins" else f"{type(thing).__name__} of {package}"
 
 

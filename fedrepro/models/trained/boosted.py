@@ -36,7 +36,7 @@ class BoostedStumps:
     features: int
     function: Callable | None = None
 
-    def answer(self, trace: Trace, x, iterate: str, client: str | None) -> Answer:
+    def answer(self, trace: Trace, x, iterate: str, client: str | None, chances: bool) -> Answer:
         """As in `fedrepro.trace.Trained`; the chance of label 1 is σ(2 f), where the exponential loss is least."""
         refuse_client(client)
         if iterate == "average":

@@ -46,7 +46,7 @@ class Mixture:
         """An ensemble whose weights were learned."""
         return cls(weights, ensemble.densities, loss, ensemble, ensemble.models)
 
-    def answer(self, trace: Trace, x, iterate: str, client: str | None) -> Answer:
+    def answer(self, trace: Trace, x, iterate: str, client: str | None, chances: bool) -> Answer:
         """As in `fedrepro.trace.Trained`."""
         refuse_client(client)
         if self.densities:

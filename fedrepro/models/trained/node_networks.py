@@ -28,7 +28,7 @@ class NodeNetworks:
     model: Any
     clients: tuple[str, ...]
 
-    def answer(self, trace: Trace, x, iterate: str, client: str | None) -> Answer:
+    def answer(self, trace: Trace, x, iterate: str, client: str | None, chances: bool) -> Answer:
         """As in `fedrepro.trace.Trained`."""
         _refuse_average(iterate)
         if client not in self.clients:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ class Parametric:
         What it is called.
     """
 
-    model: Model | None
+    model: Any
     name: str
 
     @classmethod
@@ -33,17 +34,19 @@ class Parametric:
         """A model that was trained."""
         return cls(model, type(model).__name__)
 
-    def answer(self, trace: Trace, x, iterate: str, client: str | None) -> Answer:
+    def answer(self, trace: Trace, x, iterate: str, client: str | None, chances: bool) -> Answer:
         """As in `fedrepro.trace.Trained`."""
         refuse_client(client)
         model, w = self._known(), iterate_of(trace, iterate, "w")
-        predict, chances = getattr(model, "predict", None), getattr(model, "predict_proba", None)
-        if not callable(predict):
+        if not callable(getattr(model, "predict", None)):
             raise UserError(
                 f"{self.name} has no method predict(w, x), from parameters and features to predictions: give it one, "
                 "or use evaluate(federation)."
             )
-        return Answer(np.asarray(predict(w, x)), np.asarray(chances(w, x)) if callable(chances) else None)
+        if not chances:
+            return Answer(np.asarray(model.predict(w, x)), None)
+        ask = getattr(model, "predict_proba", None)
+        return Answer(None, np.asarray(ask(w, x)) if callable(ask) else None)
 
     def evaluate(self, trace: Trace, federation: Federation, by: str, iterate: str) -> Evaluation:
         """As in `fedrepro.trace.Trained`."""
@@ -69,7 +72,7 @@ class Parametric:
         """With the model, where a file does not hold it."""
         return Parametric.of(code)
 
-    def _known(self) -> Model:
+    def _known(self) -> Any:
         if self.model is None:
             raise UserError(
                 f"The model of this trace, {self.name}, is code that a file does not hold: give it, as in "

@@ -13,7 +13,7 @@ HOME_OF = {
     "LeastSquares": "fedrepro.models.least_squares",
     "LogisticRegression": "fedrepro.models.regression",
     "MLP": "fedrepro.models.networks",
-    "ScikitLearnModel": "fedrepro.models.from_sklearn",
+    "ScikitLearnModel": "fedrepro.models.foreign.from_sklearn",
     "SoftmaxRegression": "fedrepro.models.regression",
 }
 
