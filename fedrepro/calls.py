@@ -60,8 +60,12 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        for parameter, value in _arguments(name, parameters, args, kwargs).items():
+        given = _arguments(name, parameters, args, kwargs)
+        for parameter, value in given.items():
             _check_suits(parameter, value, parameters[parameter].annotation)
+        for callback in given.get("callbacks", ()):
+            if hasattr(callback, "begins"):
+                callback.begins(name, {key: one.default for key, one in parameters.items()} | given)
         try:
             return function(*args, **kwargs)
         except MemoryError as error:
@@ -126,6 +130,8 @@ def _suits(value, annotation) -> bool:
         return _are_numbers(value, dimensions=1 if kind is not np.ndarray else None)
     if kind is collections.abc.Callable:
         return callable(value) and not isinstance(value, type)
+    if kind is collections.abc.Sequence and typing.get_origin(parts[0]) is collections.abc.Callable:
+        return isinstance(value, list | tuple) and all(_suits(one, parts[0]) for one in value)
     if kind is collections.abc.Mapping:
         return isinstance(value, Mapping) and all(_suits(one, parts[1]) for one in value.values())
     if getattr(kind, "_is_protocol", False):
@@ -158,6 +164,8 @@ def _described(annotation) -> str:
         return f"a dict whose values are each {_described(parts[1])}"
     if getattr(kind, "_is_protocol", False):
         return f"one of the {kind.__name__} of fedrepro, or an object like them with {_first_method(kind)}()"
+    if kind is collections.abc.Sequence and typing.get_origin(parts[0]) is collections.abc.Callable:
+        return "a list of functions"
     known = {
         int: "a whole number",
         float: "a number of 64 bits",

@@ -15,6 +15,7 @@ MAY_IMPORT = {
     "data": set(),
     "models": {"kernels", "data"},
     "algorithms": {"kernels", "data", "models"},
+    "callbacks": set(),  # algorithms know what a callback is (`trace`), and none of these
     "reproduction": {"data"},  # which variant of a data set there is, and its digest
     "papers": {"kernels", "data", "models", "algorithms", "reproduction"},
     "fingerprints": {"kernels", "data", "models", "algorithms"},  # tiny trials whose bits are known

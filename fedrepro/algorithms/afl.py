@@ -22,6 +22,7 @@ import numpy as np
 
 from fedrepro.algorithms.arguments import check_count, check_positive, chosen, evaluation_steps
 from fedrepro.algorithms.domains import Mixtures, Point, Simplex
+from fedrepro.algorithms.resuming import restore
 from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
@@ -32,8 +33,9 @@ from fedrepro.kernels.optimisers import Optimiser
 from fedrepro.kernels.sampling import draw_one
 from fedrepro.models.problem import Batches, Model, Problem, problem_of
 from fedrepro.models.regression import RegressionBatches
+from fedrepro.models.trained.parametric import Parametric
 from fedrepro.streams import stream
-from fedrepro.trace import Recorder, Trace
+from fedrepro.trace import Callback, Recorder, Trace
 
 UNIFORMS_AT_ONCE = 1_000_000  # 8 MB of draws are made ahead of the steps that use them
 
@@ -62,6 +64,7 @@ def afl(
     evaluate: int | Sequence[int] = 50,
     test: Federation | None = None,
     training_losses: bool = True,
+    callbacks: Sequence[Callback] = (),
     seed: int = 0,
 ) -> Trace:
     """Train a model against the worst mixture of the domains.
@@ -109,6 +112,8 @@ def afl(
         Data with the same domains, on which the metrics of the model are evaluated as well.
     training_losses
         Whether the losses on all training samples are evaluated, too; for a costly model one may do without.
+    callbacks
+        Functions that are called after every evaluated step (`fedrepro.callbacks`).
     seed
         Varies minibatches, drawn domains, and w_0 where the model draws it.
 
@@ -162,8 +167,16 @@ def afl(
     )
     run = _run_compiled if _is_compiled(game) else _run_step_by_step
     sent, received = _traffic(rules, problem.n_parameters, int(active.sum()))
-    recorder, done = Recorder(), 0
-    for stop in evaluation_steps(evaluate, steps):
+    recorder, done = Recorder(federation.domain_names, callbacks=callbacks), 0
+    if (saved := recorder.resumed()) is not None:
+        done = saved["done"]
+        restore([game.state, game.choices], saved["game"])
+        game.batches.restore(saved["batches"])
+
+    def reached() -> dict:
+        return {"done": done, "game": [game.state, game.choices], "batches": game.batches.state()}
+
+    for stop in recorder.due(evaluation_steps(evaluate, steps)):
         if stop > done:
             run(game, stop - done)
         done = stop
@@ -173,6 +186,7 @@ def afl(
             sent=sent * float(done),
             received=received * float(done),
         )
+        recorder.tell(reached)
     average, average_mixture = _averages(game.state)
     return recorder.trace(
         final={
@@ -180,7 +194,8 @@ def afl(
             "average": average,
             "mixture": game.state.mixture,
             "average_mixture": average_mixture,
-        }
+        },
+        model=Parametric.of(model),
     )
 
 

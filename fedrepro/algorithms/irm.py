@@ -32,13 +32,15 @@ import numpy as np
 
 from fedrepro.algorithms.arguments import check_count, check_known, check_positive, evaluation_steps
 from fedrepro.algorithms.averaging.rounds import Optimiser
+from fedrepro.algorithms.resuming import restore
 from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.kernels.optimisers import OPTIMISERS
 from fedrepro.models.problem import DILATION, Model, Problem, problem_of
+from fedrepro.models.trained.parametric import Parametric
 from fedrepro.streams import stream
-from fedrepro.trace import Recorder, Trace
+from fedrepro.trace import Callback, Recorder, Trace
 
 
 @checked
@@ -57,6 +59,7 @@ def irm(
     federated: bool = False,
     evaluate: int | Sequence[int] = 50,
     test: Federation | None = None,
+    callbacks: Sequence[Callback] = (),
     seed: int = 0,
 ) -> Trace:
     """Train a model whose outputs are calibrated alike in all environments.
@@ -80,6 +83,8 @@ def irm(
     evaluate, test
         How many times the losses are evaluated, or after which steps; and data on which they are evaluated as well,
         whose domains may be others.
+    callbacks
+        Functions that are called after every evaluated step (`fedrepro.callbacks`).
     seed
         Varies minibatches, and w_0 where the model draws it.
 
@@ -104,24 +109,32 @@ def irm(
     everything = [np.flatnonzero(federation.domains == e) for e in range(federation.n_domains)]
     draws = [stream("irm", "batch", seed, client=e) for e in range(federation.n_domains)]
     traffic = _Traffic(0.0, 0.0 if federated else float(len(federation) * (_width(federation) + 2)))
-    recorder = Recorder()
-    stops = evaluation_steps(evaluate, steps)
-    for t in range(steps + 1):
-        if t in stops:
-            row = _evaluated(problem, examiner, w, everything)
-            recorder.row(round=float(t), **row, sent=traffic.sent, received=traffic.received)
-        if t == steps:
-            break
-        weight = penalty if t >= anneal else min(1.0, penalty)
-        shares = _asked(everything, parties, draws, batch)
-        exchanged = _dilations(problem, w, shares) if weight > 0 else None
-        gradient = _gradient(problem, w, shares, exchanged, weight)
-        gradient += l2 * w
-        optimise.step(w, (gradient / max(1.0, weight)).astype(w.dtype))
-        _check_finite(w, t + 1)
-        if federated:
-            traffic = traffic.after(shares, w.size, weight > 0)
-    return recorder.trace(final={"w": w})
+    recorder = Recorder(federation.domain_names, None if test is None else test.domain_names, callbacks)
+    done = 0
+    if (saved := recorder.resumed()) is not None:
+        done, traffic = saved["done"], _Traffic(*saved["traffic"])
+        restore([w, draws], saved["arrays"])
+        optimise.restore(saved["optimiser"])
+
+    def reached() -> dict:
+        return {"done": done, "traffic": traffic, "arrays": [w, draws], "optimiser": optimise.state()}
+
+    for stop in recorder.due(evaluation_steps(evaluate, steps)):
+        for t in range(done, stop):
+            weight = penalty if t >= anneal else min(1.0, penalty)
+            shares = _asked(everything, parties, draws, batch)
+            exchanged = _dilations(problem, w, shares) if weight > 0 else None
+            gradient = _gradient(problem, w, shares, exchanged, weight)
+            gradient += l2 * w
+            optimise.step(w, (gradient / max(1.0, weight)).astype(w.dtype))
+            _check_finite(w, t + 1)
+            if federated:
+                traffic = traffic.after(shares, w.size, weight > 0)
+        done = stop
+        row = _evaluated(problem, examiner, w, everything)
+        recorder.row(round=float(done), **row, sent=traffic.sent, received=traffic.received)
+        recorder.tell(reached)
+    return recorder.trace(final={"w": w}, model=Parametric.of(model))
 
 
 def _width(federation: Federation) -> int:

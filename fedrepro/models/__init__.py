@@ -15,6 +15,9 @@ _HOME_OF = {
     "Model": "fedrepro.models.problem",
     "Problem": "fedrepro.models.problem",
     "SoftmaxRegression": "fedrepro.models.regression",
+    "from_jax": "fedrepro.models.foreign.from_jax",
+    "from_sklearn": "fedrepro.models.foreign.from_sklearn",
+    "from_torch": "fedrepro.models.foreign.from_torch",
 }
 __all__ = [*_HOME_OF]
 

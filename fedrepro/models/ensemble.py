@@ -37,6 +37,8 @@ class Ensemble:
         The ``order`` of the federation whose samples are predicted; None for densities.
     classes
         Whether predictions are probabilities of the observed classes.
+    models
+        The models that predict, where `from_models` was given them.
     """
 
     indptr: np.ndarray
@@ -48,6 +50,7 @@ class Ensemble:
     smoothing: float = 0.0
     order: np.ndarray | None = None
     classes: bool = False
+    models: tuple | None = None
 
     def __len__(self) -> int:
         return self.indptr.size - 1
@@ -66,12 +69,20 @@ class Ensemble:
             matrix += self.smoothing * self.background
         return matrix
 
+    def mixed(self, alpha: np.ndarray) -> np.ndarray:
+        """Σ_k alpha_k h_k on every element or sample."""
+        weights = np.repeat(alpha, np.diff(self.indptr)) * self.values
+        mixture = np.bincount(self.indices, weights, minlength=self.columns)
+        return mixture + alpha.sum() * self.smoothing * self.background if self.smoothing > 0 else mixture
+
     def select(self, predictors) -> "Ensemble":
         """The ensemble of the predictors with these numbers, in their order."""
         from scipy import sparse
 
         rows = sparse.csr_array((self.values, self.indices, self.indptr), (len(self), self.columns))[predictors]
-        return replace(self, indptr=rows.indptr.astype(np.int64), indices=_short(rows.indices), values=rows.data)
+        models = None if self.models is None else tuple(self.models[k] for k in np.arange(len(self))[predictors])
+        indptr, indices = rows.indptr.astype(np.int64), _short(rows.indices)
+        return replace(self, indptr=indptr, indices=indices, values=rows.data, models=models)
 
     def check_predicts(self, federation: Federation, loss: str) -> None:
         """The predictions were made for this federation, and suit the loss."""
@@ -149,7 +160,7 @@ def from_models(
         raise UserError("Some models predict values and others probabilities of classes: an ensemble has one kind.")
     rows = np.array([answer for answer, _ in answers]).reshape(len(given), len(federation))
     ensemble = _from_matrix(rows, densities=False)
-    return replace(ensemble, order=federation.order, classes=answers[0][1])
+    return replace(ensemble, order=federation.order, classes=answers[0][1], models=tuple(given))
 
 
 @checked
@@ -265,36 +276,46 @@ def _short(indices: np.ndarray) -> np.ndarray:
     return indices.astype(np.uint32)
 
 
-def _answer(model, number: int, federation: Federation) -> tuple[np.ndarray, bool]:
-    """What a model predicts on the samples of a federation, and whether that is the probability of a class."""
+def answer_of(model, number: int, x: np.ndarray) -> np.ndarray:
+    """What a model predicts: a number for each sample, or a row with the probabilities of the classes."""
     ask = getattr(model, "predict_proba", None) or getattr(model, "predict", None) or model
     if isinstance(model, type) or not callable(ask):
         raise UserError(
             f"Model {number} ({type(model).__name__}) cannot be asked: give objects with predict_proba or predict, or "
             "functions from x to predictions."
         )
-    answer = np.asarray(ask(federation.x))
-    if answer.ndim not in (1, 2) or len(answer) != len(federation) or answer.dtype.kind not in "biuf":
+    answer = np.asarray(ask(x))
+    if answer.ndim not in (1, 2) or len(answer) != len(x) or answer.dtype.kind not in "biuf":
         raise UserError(
             f"Model {number} answers with an array of shape {answer.shape} and type {answer.dtype} for "
-            f"{len(federation)} samples: it must give a number, or one probability per class, for each."
+            f"{len(x)} samples: it must give a number, or one probability per class, for each."
         )
-    if answer.ndim == 1 or answer.shape[1] == 1:
-        return answer.reshape(-1).astype(np.float64), False
-    return _of_observed_class(answer, model, number, federation), True
+    return answer.reshape(-1).astype(np.float64) if answer.ndim == 1 or answer.shape[1] == 1 else answer
 
 
-def _of_observed_class(chances: np.ndarray, model, number: int, federation: Federation) -> np.ndarray:
-    """The probability of each sample's own class; 0 where the model has never seen that class."""
-    classes, observed = np.asarray(getattr(model, "classes_", np.arange(chances.shape[1]))), federation.y
-    if classes.shape != chances.shape[1:]:
-        raise UserError(f"Model {number} gives {chances.shape[1]} probabilities for {classes.size} classes.")
+def observed_classes(classes: np.ndarray, who: str, federation: Federation) -> np.ndarray:
+    """The place of each sample's own class among those that a model knows; -1 where it has never seen that class."""
+    observed = federation.y
     if classes.dtype.kind not in "biuf":
         if federation.vocabulary is None:
-            raise UserError(f"The classes of model {number} are texts, and those of the federation are numbers.")
+            raise UserError(f"The classes of {who} are texts, and those of the federation are numbers.")
         classes, observed = classes.astype(str), np.array(federation.vocabulary)[observed]
     column = {label: at for at, label in enumerate(classes.tolist())}
     places = np.array([column.get(label, -1) for label in observed.tolist()])
     if (places < 0).all():
-        raise UserError(f"Model {number} knows none of the classes in y: train it on the labels of the federation.")
-    return np.where(places < 0, 0.0, chances[np.arange(len(chances)), places])
+        raise UserError(
+            f"{who[0].upper()}{who[1:]} knows none of the classes in y: train it on the federation's labels."
+        )
+    return places
+
+
+def _answer(model, number: int, federation: Federation) -> tuple[np.ndarray, bool]:
+    """What a model predicts on the samples of a federation, and whether that is the probability of a class."""
+    answer = answer_of(model, number, federation.features)
+    if answer.ndim == 1:
+        return answer, False
+    classes = np.asarray(getattr(model, "classes_", np.arange(answer.shape[1])))
+    if classes.shape != answer.shape[1:]:
+        raise UserError(f"Model {number} gives {answer.shape[1]} probabilities for {classes.size} classes.")
+    places = observed_classes(classes, f"model {number}", federation)
+    return np.where(places < 0, 0.0, answer[np.arange(len(answer)), places]), True

@@ -7,6 +7,7 @@ import numpy as np
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.models.problem import Problem
+from fedrepro.models.samples import checked_samples
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,11 @@ class LeastSquares:
 
     def on(self, federation: Federation) -> "LeastSquaresProblem":
         return LeastSquaresProblem(federation, self)
+
+    def predict(self, w: np.ndarray, x) -> np.ndarray:
+        """w·x of each sample."""
+        features = w.size - int(self.bias)
+        return checked_samples(x, features).astype(np.float64) @ w[:features] + (w[-1] if self.bias else 0.0)
 
 
 class LeastSquaresProblem(Problem):

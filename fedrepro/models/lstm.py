@@ -170,7 +170,7 @@ class LanguageBatches:
         self._memory = _empty_memory(problem.model, self._owner.size)
         self._drawn = 0
         self._read: Window | None = None  # the window that was read last, and the memory before it
-        self._before = None
+        self._before = self._memory
         # The draws of dropout do not depend on where the rows begin.
         self._key = jax.random.key(int(stream("lstm", "sampling", seed).integers(2**32)))
 
@@ -187,6 +187,14 @@ class LanguageBatches:
         self._at[rows] += length
         self._drawn += 1
         return Window(self._drawn, domains, rows, words)
+
+    def state(self) -> dict:
+        """Where the rows read on, and what they remember."""
+        return {"at": self._at, "memory": np.asarray(self._memory), "drawn": self._drawn}
+
+    def restore(self, saved: dict) -> None:
+        """Go on where another source stood."""
+        self._at, self._memory, self._drawn = saved["at"], jnp.asarray(saved["memory"]), saved["drawn"]
 
     def losses_and_gradient(self, w: np.ndarray, batch: Window, mixture: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """L_k on the window of each domain, and Σ_k mixture_k ∇L_k over the domains of the window."""

@@ -20,8 +20,10 @@ from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.extras import optional
 from fedrepro.models.architecture import ACTIVATIONS, Architecture, Layer, cross_entropies
+from fedrepro.models.link import softmax
 from fedrepro.models.local_work import LocalObjective, SoftMaximum
 from fedrepro.models.problem import Problem
+from fedrepro.models.samples import checked_samples
 from fedrepro.streams import stream
 
 with optional():
@@ -32,8 +34,45 @@ with optional():
 SAMPLES_AT_ONCE, DILATED_AT_ONCE = 256, 4_096
 
 
+class Network:
+    """What networks have in common."""
+
+    classes: int
+
+    def on(self, federation: Federation) -> "NetworkProblem":
+        """The network on these data."""
+        return NetworkProblem(self, federation)
+
+    def architecture(self, shape: tuple[int, ...]) -> Architecture:
+        """The layers for samples of this shape."""
+        raise NotImplementedError
+
+    def predict_proba(self, w: np.ndarray, x) -> np.ndarray:
+        """The probability of each class, a row for each sample."""
+        return softmax(self._logits(w, x).astype(np.float64))
+
+    def predict(self, w: np.ndarray, x) -> np.ndarray:
+        """The most probable class of each sample."""
+        return self._logits(w, x).argmax(axis=1)
+
+    def _logits(self, w: np.ndarray, x) -> np.ndarray:
+        x = checked_samples(x).astype(np.float32)
+        if x.ndim < 2:
+            raise UserError("A network needs features in the rows of x: give an array of at least two dimensions.")
+        architecture = self.architecture(x.shape[1:])
+        if architecture.n_parameters != w.size:
+            raise UserError(f"The network was trained on samples of another shape than {x.shape[1:]}, which x has.")
+        parts, x = architecture.parts(np.asarray(w, np.float32)), x.reshape(len(x), *architecture.shape)
+        found = np.empty((len(x), self.classes), np.float32)
+        for piece in _pieces(len(x)):
+            rows = np.arange(piece.start, piece.stop)
+            asked = _padded(rows)[0]
+            found[piece] = np.asarray(_logits(architecture, parts, x[asked]))[: rows.size]
+        return found
+
+
 @dataclass(frozen=True)
-class MLP:
+class MLP(Network):
     """Dense layers and a softmax.
 
     Parameters
@@ -55,9 +94,6 @@ class MLP:
         object.__setattr__(self, "hidden", _counts("hidden", self.hidden))
         _check_activation("activation", self.activation)
 
-    def on(self, federation: Federation) -> "NetworkProblem":
-        return NetworkProblem(self, federation)
-
     def architecture(self, shape: tuple[int, ...]) -> Architecture:
         """The layers for samples of this shape."""
         inputs, layers = prod(shape), []
@@ -68,7 +104,7 @@ class MLP:
 
 
 @dataclass(frozen=True)
-class CNN:
+class CNN(Network):
     """Convolutions, each with max pooling, then dense layers and a softmax.
 
     Parameters
@@ -106,9 +142,6 @@ class CNN:
             object.__setattr__(self, "dense_activation", self.activation)
         _check_activation("activation", self.activation)
         _check_activation("dense_activation", self.dense_activation)
-
-    def on(self, federation: Federation) -> "NetworkProblem":
-        return NetworkProblem(self, federation)
 
     def architecture(self, shape: tuple[int, ...]) -> Architecture:
         """The layers for images of this shape: (height, width) or (height, width, channels)."""
@@ -154,7 +187,7 @@ class NetworkProblem(Problem):
 
     draws = "networks"
 
-    def __init__(self, model: MLP | CNN, federation: Federation):
+    def __init__(self, model: Network, federation: Federation):
         x = _features(federation)
         self.architecture = model.architecture(x.shape[1:])
         self.n_parameters = self.architecture.n_parameters
@@ -309,6 +342,11 @@ def _losses_and_hits(
 ) -> tuple[jax.Array, jax.Array]:
     logits, labels = architecture.outputs(parts, x[rows]), y[rows]
     return cross_entropies(logits, labels), logits.argmax(axis=1) == labels
+
+
+@partial(jax.jit, static_argnames="architecture")
+def _logits(architecture: Architecture, parts: tuple, x: jax.Array) -> jax.Array:
+    return architecture.outputs(parts, x)
 
 
 def _moved(parts: tuple, gradient: tuple, step: jax.Array) -> tuple:

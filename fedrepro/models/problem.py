@@ -24,7 +24,8 @@ A model of one's own needs two methods, and then runs in every algorithm that tr
 
     fedavg(federation, Median(), rounds=100, step=0.1)
 
-Everything else has a default, which a faster model overrides.
+Everything else has a default, which a faster model overrides. With methods ``predict(w, x)`` and, for classes,
+``predict_proba(w, x)`` of the model (not of the problem), its traces predict.
 """
 
 from collections.abc import Iterator
@@ -62,6 +63,13 @@ class Batches(Protocol):
         NaN for one that is not active.
         """
         ...
+
+    def state(self) -> dict:
+        """What the next minibatches depend on: numbers, arrays and random generators."""
+        ...
+
+    def restore(self, saved: dict) -> None:
+        """Go on where another source stood."""
 
 
 class Problem:
@@ -220,7 +228,7 @@ class Problem:
         """The gradient of of_losses · Σ_j ℓ_j + of_dilations · Σ_j d_j over the rows."""
         raise UserError(f"{type(self).__name__} has no outputs that can be dilated: use a regression or a network.")
 
-    def checked(self, w: np.ndarray, dtype: type = np.float64) -> np.ndarray:
+    def checked(self, w: np.ndarray, dtype: type | np.dtype = np.float64) -> np.ndarray:
         """The parameters as a contiguous array; a UserError where there are not as many as the model has."""
         w = np.ascontiguousarray(w, dtype=dtype)
         if w.shape != (self.n_parameters,):
@@ -247,7 +255,7 @@ def problem_of(model: Model, federation: Federation, needs: tuple[str, tuple[str
     if not isinstance(problem, Problem):
         raise UserError(
             f"A model has a method on(federation) that returns a fedrepro.models.Problem, and {_named(model)} has not: "
-            "use a model of fedrepro.models, or write one as fedrepro/models/problem.py shows."
+            f"{_remedy(model)}, use a model of fedrepro.models, or write one as fedrepro/models/problem.py shows."
         )
     if any(getattr(problem, name, None) is None for name in ("n_parameters", "domains", "sizes")):
         raise UserError(
@@ -263,9 +271,24 @@ def problem_of(model: Model, federation: Federation, needs: tuple[str, tuple[str
     return problem
 
 
+def _remedy(thing: object) -> str:
+    """What makes a model of an object of another library."""
+    if _package(thing) == "sklearn":
+        return "wrap it in fedrepro.models.from_sklearn"
+    if any(_package(one) == "torch" for one in (thing, *type(thing).__mro__)):
+        return "wrap it in fedrepro.models.from_torch"
+    if _package(thing) in ("flax", "equinox", "haiku", "jax"):
+        return "wrap its functions in fedrepro.models.from_jax"
+    return "wrap it in from_jax, from_torch or from_sklearn of fedrepro.models"
+
+
+def _package(thing: object) -> str:
+    return (thing if isinstance(thing, type) else type(thing)).__module__.partition(".")[0]
+
+
 def _named(thing: object) -> str:
     """An object by its type, with the package that it comes from."""
-    package = type(thing).__module__.partition(".")[0]
+    package = _package(thing)
     return type(thing).__name__ if package == "builtins" else f"{type(thing).__name__} of {package}"
 
 
@@ -318,6 +341,14 @@ class DrawnBatches:
         losses[batch.domains] = of_samples.reshape(batch.samples.shape).mean(axis=1, dtype=np.float64)
         losses[self._idle] = np.nan
         return losses, gradient
+
+    def state(self) -> dict:
+        """Where the streams stand."""
+        return {"streams": self._streams}
+
+    def restore(self, saved: dict) -> None:
+        """Go on where another source stood."""
+        self._streams = saved["streams"]
 
     def _uniforms(self, domains: np.ndarray) -> np.ndarray:
         return np.stack([self._streams[k].random(self.batch) for k in domains])

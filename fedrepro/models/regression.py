@@ -20,6 +20,7 @@ from fedrepro.kernels.logistic import (
 from fedrepro.models import link
 from fedrepro.models.local_work import LocalObjective, LocalWork, MeanLoss, SoftMaximum, WeightedDomains
 from fedrepro.models.problem import DrawnBatches, Minibatch, Problem
+from fedrepro.models.samples import checked_samples
 
 __all__ = ["LogisticRegression", "Minibatch", "Regression", "SoftmaxRegression"]
 _SHORT = 2**16
@@ -55,6 +56,14 @@ class SoftmaxRegression:
     def on(self, federation: Federation) -> "Regression":
         return Regression(federation, self, outputs=self.classes, classes=self.classes)
 
+    def predict_proba(self, w: np.ndarray, x) -> np.ndarray:
+        """The probability of each class, a row for each sample."""
+        return link.softmax(_outputs(self, w, x, self.classes))
+
+    def predict(self, w: np.ndarray, x) -> np.ndarray:
+        """The most probable class of each sample."""
+        return _outputs(self, w, x, self.classes).argmax(axis=1)
+
 
 @dataclass(frozen=True)
 class LogisticRegression:
@@ -75,6 +84,15 @@ class LogisticRegression:
 
     def on(self, federation: Federation) -> "Regression":
         return Regression(federation, self, outputs=1, classes=2)
+
+    def predict_proba(self, w: np.ndarray, x) -> np.ndarray:
+        """The probabilities of the labels 0 and 1, a row for each sample."""
+        chance = link.shares(_outputs(self, w, x, 1))
+        return np.column_stack([1.0 - chance, chance])
+
+    def predict(self, w: np.ndarray, x) -> np.ndarray:
+        """The more probable label of each sample."""
+        return (_outputs(self, w, x, 1)[:, 0] > 0).astype(np.int64)
 
 
 class Regression(Problem):
@@ -141,12 +159,7 @@ class Regression(Problem):
 
     def _scores(self, w: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """φ of each row: one output of a logistic regression, or one for each class."""
-        samples, form = self.samples, self.form
-        by_column = w[: form.outputs * form.columns].reshape(form.outputs, form.columns)
-        scores = samples.x[rows] @ by_column[:, : samples.x.shape[1]].T + w[form.outputs * form.columns :]
-        for column in samples.codes[rows].T:
-            scores += by_column[:, column].T
-        return scores
+        return _scores(w, self.samples.x[rows], self.samples.codes[rows], self.form)
 
     def _by_parameter(self, slopes: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """The gradient by the parameters of a sum over the rows, from its slopes by their outputs."""
@@ -191,6 +204,26 @@ class Regression(Problem):
 
     def _data(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, Form]:
         return self.samples.x, self.samples.codes, self.samples.y, self.form
+
+
+def _scores(w: np.ndarray, x: np.ndarray, codes: np.ndarray, form: Form) -> np.ndarray:
+    """A row of weights for each output, then a bias for each: φ of each row of the features or codes."""
+    by_column = w[: form.outputs * form.columns].reshape(form.outputs, form.columns)
+    scores = x @ by_column[:, : x.shape[1]].T + w[form.outputs * form.columns :]
+    for column in codes.T:
+        scores += by_column[:, column].T
+    return scores
+
+
+def _outputs(model: "SoftmaxRegression | LogisticRegression", w: np.ndarray, x, outputs: int) -> np.ndarray:
+    """φ of samples that a trained model has not seen."""
+    columns = w.size // outputs - 1
+    features = columns if model.levels is None else len(model.levels)
+    x = checked_samples(x, features)
+    if model.levels is None:
+        return _scores(w, x, np.zeros((len(x), 0), dtype=np.uint16), Form(columns, outputs, 0.0))
+    codes, _ = _one_hot_columns(x, np.asarray(model.levels))
+    return _scores(w, np.zeros((len(x), 0)), codes, Form(columns, outputs, 0.0))
 
 
 def _length(work: LocalWork) -> rounds.Length:
@@ -256,6 +289,15 @@ class RegressionBatches(DrawnBatches):
         )
         losses[self._idle] = np.nan
         return losses, gradient
+
+    def state(self) -> dict:
+        """Where the streams stand, and what was drawn ahead."""
+        return super().state() | {"pool": self.pool, "cursor": self.cursor}
+
+    def restore(self, saved: dict) -> None:
+        """Go on where another source stood."""
+        super().restore(saved)
+        self.pool, self.cursor = saved["pool"], saved["cursor"]
 
     def _uniforms(self, domains: np.ndarray) -> np.ndarray:
         self.reserve(self.batch)

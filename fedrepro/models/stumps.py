@@ -4,13 +4,14 @@ A stump looks at one feature and says +1 above its threshold and -1 elsewhere. T
 neighbouring values of the data. Where the data lie with clients, these tell their values: all of them, or quantiles.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.kernels import stumps as kernels
 
@@ -64,6 +65,30 @@ class Stumps:
 def said(x: np.ndarray, feature: int, threshold: float) -> np.ndarray:
     """h(x): +1 above the threshold, -1 elsewhere."""
     return np.where(x[:, feature] > threshold, 1.0, -1.0)
+
+
+def boosted_scores(
+    final: Mapping[str, np.ndarray], x: np.ndarray, domain_posterior: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """f(x) of an ensemble of stumps, each weighed by the share Q(l|x) of its domain."""
+    shares, f = domain_posterior(x), np.zeros(len(x))
+    members = zip(*(final[name] for name in ("domain", "feature", "threshold", "sign", "weight")), strict=True)
+    for k, feature, threshold, sign, weight in members:
+        f += weight * sign * shares[:, k] * said(x, feature, threshold)
+    return f
+
+
+def signed_labels(federation: Federation) -> np.ndarray:
+    """The labels 0 and 1 as -1.0 and +1.0."""
+    y = federation.y
+    unknown = np.flatnonzero((y != 0) & (y != 1))
+    if unknown.size:
+        where, label = federation.domain_names[federation.domains[unknown[0]]], y[unknown[0]]
+        raise UserError(
+            f"Boosting needs the labels 0 and 1, and the domain {where!r} has a sample with {label}: "
+            "relabel the samples, or leave out those that have no label."
+        )
+    return np.where(y == 1, 1.0, -1.0)
 
 
 # --- which thresholds ------------------------------------------------------------------------------------------------

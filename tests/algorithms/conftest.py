@@ -1,6 +1,6 @@
-"""Makes ``tests/naive.py`` importable as ``naive``: under importlib's import mode no test folder is on ``sys.path``."""
+"""Makes ``tests/naive.py`` and this folder's ``small_runs.py`` importable: under importlib's mode no folder is."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]

@@ -28,7 +28,7 @@ from fedrepro.errors import UserError
 from fedrepro.kernels.mirror.entropy import ENTROPY
 from fedrepro.models.local_work import WeightedDomains
 from fedrepro.models.problem import Model
-from fedrepro.trace import Trace
+from fedrepro.trace import Callback, Trace
 
 NORMALISERS = ("client", "batch")
 
@@ -53,6 +53,7 @@ def agnostic_fedavg(
     test: Federation | None = None,
     training_losses: bool = True,
     threads: int = 1,
+    callbacks: Sequence[Callback] = (),
     seed: int = 0,
 ) -> Trace:
     """Train a model by agnostic federated averaging.
@@ -67,7 +68,8 @@ def agnostic_fedavg(
         λ_0, by default even, and N_0, by default one sample of each domain: the server knows nothing yet.
     normalise
         What the weights of a batch's samples are divided by: ``"client"``, as printed, or ``"batch"``.
-    federation, model, epochs, local_steps, batch, clients_per_round, evaluate, test, training_losses, threads, seed
+    federation, model, epochs, local_steps, batch, clients_per_round, evaluate, test, training_losses, threads,
+    callbacks, seed
         As in `fedrepro.algorithms.averaging.fedavg.fedavg`. The clients and batches of a seed are FedAvg's.
 
     Returns
@@ -89,17 +91,32 @@ def agnostic_fedavg(
         seed=seed,
         threads=threads,
     )
-    journal = Journal(clients, model, rounds=rounds, evaluate=evaluate, test=test, training_losses=training_losses)
+    journal = Journal(
+        clients,
+        model,
+        rounds=rounds,
+        evaluate=evaluate,
+        test=test,
+        training_losses=training_losses,
+        callbacks=callbacks,
+    )
     p, problem = federation.n_domains, clients.problem
     w = problem.initial(seed)  # line S2
     mixture = _first_mixture(initial_mixture, p)
     estimate = _first_counts(initial_counts, p)
     counts = deque([estimate], maxlen=int(window))
-    journal.enter(0, w, mixture=mixture)
-    for t in range(1, rounds + 1):  # line S3
+    if (saved := journal.resumed()) is not None:
+        w, mixture, estimate = saved["w"], saved["mixture"], saved["estimate"]
+        counts.extend(saved["counts"])
+
+    def state() -> dict:
+        return {"w": w, "mixture": mixture, "estimate": estimate, "counts": list(counts)}
+
+    journal.enter(0, w, state, mixture=mixture)
+    for t in journal.rounds():  # line S3
         estimate = _estimated(counts, estimate)
         alpha = mixture / estimate  # line S4
-        work = clients.work(t - 1, step)  # line S5
+        work = clients.work(t, step)  # line S5
         seen_of = work.count_domains(federation.domains, p)  # line C3
         beta_of = [float(alpha @ seen_k) for seen_k in seen_of]  # line C5
         divisors = np.array(beta_of) if normalise == "client" else None
@@ -116,7 +133,7 @@ def agnostic_fedavg(
         mixture = _ascended(mixture, losses, seen, step_domains)  # lines S11, S12
         w = w + (change / beta).astype(w.dtype)  # line S9
         journal.count(sent=work.clients.size * (w.size + p), received=work.clients.size * (w.size + 1 + 2 * p))
-        journal.enter(t, w, mixture=mixture)
+        journal.enter(t + 1, w, state, mixture=mixture)
     return journal.trace(final={"w": w, "mixture": mixture})
 
 

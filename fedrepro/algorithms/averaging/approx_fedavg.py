@@ -31,7 +31,7 @@ from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
 from fedrepro.models.local_work import SoftMaximum
 from fedrepro.models.problem import Model
-from fedrepro.trace import Trace
+from fedrepro.trace import Callback, Trace
 
 AGGREGATES = ("soft-max", "samples", "printed")
 
@@ -53,6 +53,7 @@ def approx_fedavg(
     test: Federation | None = None,
     training_losses: bool = True,
     threads: int = 1,
+    callbacks: Sequence[Callback] = (),
     seed: int = 0,
 ) -> Trace:
     """Train a model by federated averaging on a soft maximum over the domains.
@@ -66,7 +67,8 @@ def approx_fedavg(
     aggregate
         β^k, the weight of a client: ``"soft-max"``, Σ_i exp(μ F_i); ``"samples"``, its number of samples, as in FedAvg;
         ``"printed"``, the same with all that the pseudo-code prints, sums of losses and absent domains among it.
-    federation, model, epochs, local_steps, batch, clients_per_round, evaluate, test, training_losses, threads, seed
+    federation, model, epochs, local_steps, batch, clients_per_round, evaluate, test, training_losses, threads,
+    callbacks, seed
         As in `fedrepro.algorithms.averaging.fedavg.fedavg`. The clients and batches of a seed are FedAvg's.
 
     Returns
@@ -86,13 +88,27 @@ def approx_fedavg(
         seed=seed,
         threads=threads,
     )
-    journal = Journal(clients, model, rounds=rounds, evaluate=evaluate, test=test, training_losses=training_losses)
+    journal = Journal(
+        clients,
+        model,
+        rounds=rounds,
+        evaluate=evaluate,
+        test=test,
+        training_losses=training_losses,
+        callbacks=callbacks,
+    )
     problem = clients.problem
     objective = SoftMaximum(federation.domains, federation.n_domains, mu, of_sums=aggregate == "printed")  # line C7
     w = problem.initial(seed)  # line S1
-    journal.enter(0, w)
-    for t in range(1, rounds + 1):  # line S2
-        work = clients.work(t - 1, step)  # line S3
+    if (saved := journal.resumed()) is not None:
+        w = saved["w"]
+
+    def state() -> dict:
+        return {"w": w}
+
+    journal.enter(0, w, state)
+    for t in journal.rounds():  # line S2
+        work = clients.work(t, step)  # line S3
         seen = work.count_domains(federation.domains, federation.n_domains)
         losses = np.empty_like(seen) if aggregate == "soft-max" else None
         # β is known when all clients are done, until when their models are kept.
@@ -104,7 +120,7 @@ def approx_fedavg(
             change += beta_k * (w_k - w)
         w = w + (change / beta.sum()).astype(w.dtype)  # line S7
         journal.count(sent=work.clients.size * w.size, received=work.clients.size * (w.size + 1))
-        journal.enter(t, w)
+        journal.enter(t + 1, w, state)
     return journal.trace(final={"w": w})
 
 

@@ -19,12 +19,13 @@ import numpy as np
 
 from fedrepro.algorithms.arguments import check_count, check_positive
 from fedrepro.algorithms.averaging.rounds import Clients, Journal, Optimiser, check_optimisers, check_steps
+from fedrepro.algorithms.resuming import restore
 from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.models.local_work import LocalWork
 from fedrepro.models.problem import Model, Problem
-from fedrepro.trace import Trace
+from fedrepro.trace import Callback, Trace
 
 
 @checked
@@ -46,6 +47,7 @@ def fedavg(
     test: Federation | None = None,
     training_losses: bool = True,
     threads: int = 1,
+    callbacks: Sequence[Callback] = (),
     seed: int = 0,
 ) -> Trace:
     """Train a model by federated averaging.
@@ -73,6 +75,8 @@ def fedavg(
         Whether the losses on all training samples are evaluated, too; for a costly model one may do without.
     threads
         How many clients train at the same time, for a model that is compiled; the bits are the same for any number.
+    callbacks
+        Functions that are called after every evaluated round (`fedrepro.callbacks`).
     seed
         Varies clients, batches, and x⁽⁰⁾ where the model draws it.
 
@@ -98,11 +102,26 @@ def fedavg(
         seed=seed,
         threads=threads,
     )
-    journal = Journal(clients, model, rounds=rounds, evaluate=evaluate, test=test, training_losses=training_losses)
+    journal = Journal(
+        clients,
+        model,
+        rounds=rounds,
+        evaluate=evaluate,
+        test=test,
+        training_losses=training_losses,
+        callbacks=callbacks,
+    )
     x = clients.problem.initial(seed)
     server = Optimiser(server_optimiser, x, server_step, momentum)
-    journal.enter(0, x)
-    for t in range(rounds):  # line 1
+    if (saved := journal.resumed()) is not None:
+        restore(x, saved["x"])
+        server.restore(saved["server"])
+
+    def state() -> dict:
+        return {"x": x, "server": server.state()}
+
+    journal.enter(0, x, state)
+    for t in journal.rounds():  # line 1
         work = clients.work(t, step)  # line 2
         weights = clients.weights[work.clients]
         if client_optimiser == "sgd":
@@ -111,7 +130,7 @@ def fedavg(
             change = _averaged_change(clients.problem, x, work, weights, client_optimiser, momentum)
         server.step(x, -change.astype(x.dtype))  # line 12
         journal.count(sent=work.clients.size * x.size, received=work.clients.size * x.size)
-        journal.enter(t + 1, x)
+        journal.enter(t + 1, x, state)
     return journal.trace(final={"w": x})
 
 

@@ -4,7 +4,7 @@ Draws are keyed by seed, client and round and never by the algorithm: FedAvg, SC
 with the same seed see the same clients and the same batches.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -14,8 +14,9 @@ from fedrepro.errors import UserError
 from fedrepro.kernels import optimisers
 from fedrepro.models.local_work import LocalWork
 from fedrepro.models.problem import CLIENTS, Model, Problem, problem_of
+from fedrepro.models.trained.parametric import Parametric
 from fedrepro.streams import stream
-from fedrepro.trace import Recorder, Trace
+from fedrepro.trace import Callback, Recorder, Trace
 
 
 class Optimiser:
@@ -35,6 +36,14 @@ class Optimiser:
         self._number = optimisers.Optimiser.number(name)
         self._memory = optimisers.new_memory(self._number, w)
         self._step, self._momentum, self._done = float(step), float(momentum), 0
+
+    def state(self) -> dict:
+        """What it remembers."""
+        return {"memory": self._memory, "done": self._done}
+
+    def restore(self, saved: Mapping) -> None:
+        """Remember what another one did."""
+        self._memory[...], self._done = saved["memory"], saved["done"]
 
     def step(self, w: np.ndarray, gradient: np.ndarray) -> None:
         """Change w in place."""
@@ -110,7 +119,7 @@ class Journal:
     ----------
     clients, rounds
         The run.
-    evaluate, test, training_losses
+    evaluate, test, training_losses, callbacks
         As the algorithms' own parameters.
     """
 
@@ -123,24 +132,39 @@ class Journal:
         evaluate: int | Sequence[int],
         test: Federation | None,
         training_losses: bool,
+        callbacks: Sequence[Callback],
     ):
         check_count("rounds", rounds)
+        self._model, self._rounds = model, int(rounds)
         self._problem = clients.problem if training_losses else None
         self._examiner = None if test is None else _problem_of_test(model, clients, test)
         self._due = set(evaluation_steps(evaluate, rounds))
-        self._recorder = Recorder()
+        self._recorder = Recorder(clients.federation.domain_names, callbacks=callbacks)
         self._sent = self._received = 0.0
+        self._resumed_at = -1
+
+    def resumed(self) -> dict | None:
+        """The state in which an earlier run ended, if this one goes on there."""
+        saved = self._recorder.resumed()
+        if saved is None:
+            return None
+        self._sent, self._received, self._resumed_at = saved["sent"], saved["received"], saved["done"]
+        return saved["state"]
+
+    def rounds(self) -> Iterator[int]:
+        """The rounds that are to be run: 0, 1, … or from where an earlier run ended, until a callback stops them."""
+        return self._recorder.going(range(max(0, self._resumed_at), self._rounds))
 
     def count(self, *, sent: float, received: float) -> None:
         """Scalars that the server sent and received."""
         self._sent += sent
         self._received += received
 
-    def enter(self, t: int, w: np.ndarray, **more: np.ndarray) -> None:
-        """What there is after t rounds; written down where it is due."""
+    def enter(self, t: int, w: np.ndarray, state: Callable[[], dict], **more: np.ndarray) -> None:
+        """What there is after t rounds; written down where it is due. ``state`` gives what the next round needs."""
         if not np.all(np.isfinite(w)):
             raise UserError(f"The parameters are no longer finite after {t} rounds: choose a smaller step.")
-        if t not in self._due:
+        if t not in self._due or t <= self._resumed_at:
             return
         found = {} if self._problem is None else {"loss": self._problem.client_metrics(w)["loss"]}
         if self._examiner is not None:
@@ -149,10 +173,11 @@ class Journal:
             if not np.all(np.isfinite(values)):
                 raise UserError(f"{name} is no longer finite after {t} rounds: choose a smaller step.")
         self._recorder.row(round=float(t), **found, **more, sent=self._sent, received=self._received)
+        self._recorder.tell(lambda: {"done": t, "sent": self._sent, "received": self._received, "state": state()})
 
     def trace(self, final: Mapping[str, np.ndarray]) -> Trace:
         """The whole record."""
-        return self._recorder.trace(final)
+        return self._recorder.trace(final, model=Parametric.of(self._model))
 
 
 def check_optimisers(client_optimiser: str, server_optimiser: str) -> None:

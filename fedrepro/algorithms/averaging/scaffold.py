@@ -15,10 +15,11 @@ import numpy as np
 
 from fedrepro.algorithms.arguments import check_known
 from fedrepro.algorithms.averaging.rounds import Clients, Journal, check_steps
+from fedrepro.algorithms.resuming import restore
 from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
 from fedrepro.models.problem import Model
-from fedrepro.trace import Trace
+from fedrepro.trace import Callback, Trace
 
 OPTIONS = ("i", "ii")
 
@@ -40,6 +41,7 @@ def scaffold(
     test: Federation | None = None,
     training_losses: bool = True,
     threads: int = 1,
+    callbacks: Sequence[Callback] = (),
     seed: int = 0,
 ) -> Trace:
     """Train a model by stochastic controlled averaging.
@@ -51,7 +53,8 @@ def scaffold(
     option
         A client's new control variate: ``"ii"``, from the way that its local steps went, which costs nothing;
         ``"i"``, its gradient at x on all of its samples.
-    federation, model, epochs, local_steps, batch, clients_per_round, evaluate, test, training_losses, threads, seed
+    federation, model, epochs, local_steps, batch, clients_per_round, evaluate, test, training_losses, threads,
+    callbacks, seed
         As in `fedrepro.algorithms.averaging.fedavg.fedavg`. The clients and batches of a seed are FedAvg's.
 
     Returns
@@ -72,13 +75,24 @@ def scaffold(
         seed=seed,
         threads=threads,
     )
-    journal = Journal(clients, model, rounds=rounds, evaluate=evaluate, test=test, training_losses=training_losses)
+    journal = Journal(
+        clients,
+        model,
+        rounds=rounds,
+        evaluate=evaluate,
+        test=test,
+        training_losses=training_losses,
+        callbacks=callbacks,
+    )
     problem, weights = clients.problem, clients.weights
     x = problem.initial(seed)
     c = np.zeros_like(x)
     c_of = np.zeros((federation.n_clients, x.size), dtype=x.dtype)
-    journal.enter(0, x)
-    for r in range(rounds):  # line 1
+    state = x, c, c_of
+    if (saved := journal.resumed()) is not None:
+        restore(state, saved["state"])
+    journal.enter(0, x, lambda: {"state": state})
+    for r in journal.rounds():  # line 1
         work = clients.work(r, step)  # line 2; line 3: the server sends x and c
         chosen = work.clients
         change, change_of_control = np.zeros(x.size), np.zeros(x.size)
@@ -96,5 +110,5 @@ def scaffold(
         # |S| / N times the mean over S, where clients weigh the same: c stays the mean of all c_i.
         c += change_of_control.astype(x.dtype)
         journal.count(sent=2 * chosen.size * x.size, received=2 * chosen.size * x.size)
-        journal.enter(r + 1, x)
+        journal.enter(r + 1, x, lambda: {"state": state})
     return journal.trace(final={"w": x, "control": c, "client_controls": c_of})

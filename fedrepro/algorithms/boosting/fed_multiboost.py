@@ -34,6 +34,7 @@ from fedrepro.algorithms.boosting.multiboost import (
     Member,
     Posterior,
     Sources,
+    boosted,
     check_initial_step,
     check_thresholds,
     chosen_posterior,
@@ -42,6 +43,7 @@ from fedrepro.algorithms.boosting.multiboost import (
     sign_of,
     worst_domains,
 )
+from fedrepro.algorithms.resuming import restore
 from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
@@ -49,7 +51,7 @@ from fedrepro.kernels import stumps as kernels
 from fedrepro.models.domain_posterior import DomainPosterior, flat_features
 from fedrepro.models.stumps import Stumps, stumps_from, summary_of
 from fedrepro.streams import stream
-from fedrepro.trace import Recorder, Trace
+from fedrepro.trace import Callback, Recorder, Trace
 
 SCALARS_OF_A_MEMBER = 4  # domain, number of the stump, sign, weight
 
@@ -66,6 +68,7 @@ def fed_multiboost(
     thresholds: int | None = 32,
     evaluate: int | Sequence[int] = 50,
     test: Federation | None = None,
+    callbacks: Sequence[Callback] = (),
     seed: int = 0,
 ) -> Trace:
     """Boost stumps for the domain with the largest exponential loss, by clients that keep their samples.
@@ -86,7 +89,7 @@ def fed_multiboost(
     thresholds
         The largest number of thresholds of a feature. Before the first round each client tells so many quantiles of
         each feature (plus one), from which the server makes the stumps; with None, all of its values.
-    evaluate, test
+    evaluate, test, callbacks
         As in `multiboost`.
     seed
         Varies which clients and which stumps are drawn.
@@ -114,10 +117,20 @@ def fed_multiboost(
     traffic.received += sum(len(of_domain) for of_domain in cells)  # m_c of each domain that a client holds
     known = np.zeros(federation.n_clients, dtype=np.int64)  # how many members of f each client has
     ensemble = Ensemble()  # line 1
-    stops = evaluation_steps(evaluate, rounds)
-    recorder, step = Recorder(), 0.0
-    for t in range(rounds + 1):
-        if t > 0:  # line 2
+    recorder = Recorder(federation.domain_names, None if test is None else test.domain_names, callbacks)
+    step, done = 0.0, 0
+    changing = [sources.f, known] if examiner is None else [sources.f, known, examiner.f]
+    if (saved := recorder.resumed()) is not None:
+        restore(changing, saved["changing"])
+        ensemble.restore(saved["ensemble"])
+        done, step, (traffic.sent, traffic.received) = len(ensemble.members), saved["step"], saved["traffic"]
+
+    def reached() -> dict:
+        exchanged = float(traffic.sent), float(traffic.received)
+        return {"changing": changing, "ensemble": ensemble.state(), "step": float(step), "traffic": exchanged}
+
+    for stop in recorder.due(evaluation_steps(evaluate, rounds)):
+        for t in range(done + 1, stop + 1):  # line 2
             asked = [_select_clients(cells[k], k, r, seed, t) for k in range(len(cells))]  # line 4
             _broadcast(asked, t - 1, known, traffic)  # line 3
             candidates = _select_stumps(len(stumps), s, seed, t)  # line 11
@@ -128,10 +141,12 @@ def fed_multiboost(
             sources.follow(member, step)
             if examiner is not None:
                 examiner.follow(member, step)
-        if t in stops:
-            row = evaluated(sources, examiner)
-            recorder.row(round=float(t), **row, step=step, sent=traffic.sent, received=traffic.received)
-    return recorder.trace(final=ensemble.final() | parameters_of(posterior))  # lines 20 and 21
+        done, row = stop, evaluated(sources, examiner)
+        recorder.row(round=float(done), **row, step=step, sent=traffic.sent, received=traffic.received)
+        recorder.tell(reached)
+    return recorder.trace(  # lines 20 and 21
+        final=ensemble.final() | parameters_of(posterior), model=boosted(posterior, domain_posterior, sources)
+    )
 
 
 class Traffic:

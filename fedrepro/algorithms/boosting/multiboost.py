@@ -32,6 +32,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fedrepro.algorithms.arguments import check_count, check_known, check_positive, evaluation_steps
+from fedrepro.algorithms.resuming import restore
 from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
@@ -43,8 +44,9 @@ from fedrepro.models.domain_posterior import (
     flat_features,
     uniform_posterior,
 )
-from fedrepro.models.stumps import Stumps, said, stumps_on
-from fedrepro.trace import Recorder, Trace
+from fedrepro.models.stumps import Stumps, boosted_scores, said, signed_labels, stumps_on
+from fedrepro.models.trained.boosted import FITTED, GIVEN, UNIFORM, BoostedStumps
+from fedrepro.trace import Callback, Recorder, Trace
 
 Posterior = Callable[[np.ndarray], np.ndarray]
 STEPS = ("line-search", "smoothed", "decaying")
@@ -62,6 +64,7 @@ def multiboost(
     thresholds: int | None = None,
     evaluate: int | Sequence[int] = 50,
     test: Federation | None = None,
+    callbacks: Sequence[Callback] = (),
     seed: int = 0,
 ) -> Trace:
     """Boost stumps for the domain with the largest exponential loss.
@@ -88,6 +91,8 @@ def multiboost(
         How many times the losses are evaluated, or after which rounds.
     test
         Data on which the errors are evaluated as well; their domains may be others.
+    callbacks
+        Functions that are called after every evaluated round (`fedrepro.callbacks`).
     seed
         Is not used: nothing is drawn. It is there because every algorithm has one.
 
@@ -114,11 +119,20 @@ def multiboost(
     codes = [stumps.codes(sources.x[sources.of(k)]) for k in range(federation.n_domains)]
     choose = _choose_for_soft_maximum if step == "smoothed" else _choose_for_worst_domains
     ensemble = Ensemble()  # line 1
-    stops = evaluation_steps(evaluate, rounds)
     gathered = float(len(federation) * (sources.x.shape[1] + 2))  # features, label and domain of every sample
-    recorder, member, last = Recorder(), None, 0.0
-    for t in range(rounds + 1):
-        if t > 0:  # line 2
+    recorder = Recorder(federation.domain_names, None if test is None else test.domain_names, callbacks)
+    member, last, done = None, 0.0, 0
+    scores_so_far = [sources.f] if examiner is None else [sources.f, examiner.f]
+    if (saved := recorder.resumed()) is not None:
+        restore(scores_so_far, saved["scores"])
+        ensemble.restore(saved["ensemble"])
+        done, last, member = len(ensemble.members), saved["last"], ensemble.last
+
+    def reached() -> dict:
+        return {"scores": scores_so_far, "ensemble": ensemble.state(), "last": float(last)}
+
+    for stop in recorder.due(evaluation_steps(evaluate, rounds)):
+        for t in range(done + 1, stop + 1):  # line 2
             if member is None or last != 0.0:  # else it stalls: every later round makes the same choice
                 k, r, sign = choose(stumps, codes, sources, smoothing)  # lines 3 to 10
                 member = Member(k, *stumps.place(r), sign)
@@ -132,9 +146,12 @@ def multiboost(
             sources.follow(member, last)
             if examiner is not None:
                 examiner.follow(member, last)
-        if t in stops:
-            recorder.row(round=float(t), **evaluated(sources, examiner), step=last, sent=0.0, received=gathered)
-    return recorder.trace(final=ensemble.final() | parameters_of(posterior))  # lines 13 and 14
+        done = stop
+        recorder.row(round=float(done), **evaluated(sources, examiner), step=last, sent=0.0, received=gathered)
+        recorder.tell(reached)
+    return recorder.trace(  # lines 13 and 14
+        final=ensemble.final() | parameters_of(posterior), model=boosted(posterior, domain_posterior, sources)
+    )
 
 
 def scores(final: Mapping[str, np.ndarray], x, domain_posterior: Posterior | None = None) -> np.ndarray:
@@ -155,11 +172,7 @@ def scores(final: Mapping[str, np.ndarray], x, domain_posterior: Posterior | Non
         if "posterior_w" not in final:
             raise UserError("This ensemble was trained with a given Q(l|x): give it as domain_posterior.")
         domain_posterior = DomainPosterior(*(final[f"posterior_{name}"] for name in ("w", "mean", "scale")))
-    shares, f = domain_posterior(x), np.zeros(len(x))
-    members = zip(*(final[name] for name in ("domain", "feature", "threshold", "sign", "weight")), strict=True)
-    for k, feature, threshold, sign, weight in members:
-        f += weight * sign * shares[:, k] * said(x, feature, threshold)
-    return f
+    return boosted_scores(final, x, domain_posterior)
 
 
 # --- what both algorithms keep ---------------------------------------------------------------------------------------
@@ -186,8 +199,25 @@ class Ensemble:
         self.members.append(member)
         self.weights.append(float(weight))
 
+    @property
+    def last(self) -> Member | None:
+        """The coordinate that was moved last."""
+        return self.members[-1] if self.members else None
+
+    def state(self) -> dict:
+        """The members so far."""
+        return {"members": self.members, "weights": self.weights}
+
+    def restore(self, saved: Mapping) -> None:
+        """Have the members of another one."""
+        self.members, self.weights = [Member(*member) for member in saved["members"]], list(saved["weights"])
+
     def final(self) -> dict[str, np.ndarray]:
         """The members as arrays."""
+        if not self.members:  # a callback ended the run before the first round
+            return {name: np.zeros(0, int) for name in ("domain", "feature")} | {
+                name: np.zeros(0) for name in ("threshold", "sign", "weight")
+            }
         domain, feature, threshold, sign = zip(*self.members, strict=True)
         return {
             "domain": np.array(domain),
@@ -322,6 +352,13 @@ def chosen_posterior(
     return given
 
 
+def boosted(posterior: Posterior, given: str | Posterior | None, sources: "Sources") -> BoostedStumps:
+    """How the ensemble predicts."""
+    kind = FITTED if isinstance(posterior, DomainPosterior) else UNIFORM if isinstance(given, str) else GIVEN
+    features, domains = sources.x.shape[1], sources.shares.shape[1]
+    return BoostedStumps(kind, domains, features, posterior if kind == GIVEN else None)
+
+
 def parameters_of(posterior: Posterior) -> dict[str, np.ndarray]:
     """What a fitted Q(l|x) is made of."""
     if not isinstance(posterior, DomainPosterior):
@@ -337,19 +374,6 @@ def checked_shares(posterior: Posterior, x: np.ndarray, domains: int) -> np.ndar
     if not np.isfinite(shares).all() or shares.min() < 0 or np.abs(shares.sum(axis=1) - 1).max() > 1e-6:
         raise UserError("domain_posterior must give shares of the domains: not negative, and with the sum 1.")
     return shares
-
-
-def signed_labels(federation: Federation) -> np.ndarray:
-    """The labels 0 and 1 as -1.0 and +1.0."""
-    y = federation.y
-    unknown = np.flatnonzero((y != 0) & (y != 1))
-    if unknown.size:
-        where, label = federation.domain_names[federation.domains[unknown[0]]], y[unknown[0]]
-        raise UserError(
-            f"Boosting needs the labels 0 and 1, and the domain {where!r} has a sample with {label}: "
-            "relabel the samples, or leave out those that have no label."
-        )
-    return np.where(y == 1, 1.0, -1.0)
 
 
 def check_thresholds(thresholds: int | None) -> None:

@@ -22,6 +22,7 @@ from fedrepro.algorithms.arguments import (
 )
 from fedrepro.algorithms.domains import Mixtures, Simplex
 from fedrepro.algorithms.ensembles.fedboost import Objective, check_map_suits_loss, objective
+from fedrepro.algorithms.resuming import restore
 from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
@@ -31,8 +32,9 @@ from fedrepro.kernels.mirror import Mirror, mirror_step
 from fedrepro.kernels.mixture import Loss, gradient_of_mixture, mix_sent, pull_of_clients
 from fedrepro.kernels.sampling import Sampling, sample_without_replacement
 from fedrepro.models.ensemble import Ensemble
+from fedrepro.models.trained.mixture import Mixture
 from fedrepro.streams import stream
-from fedrepro.trace import Trace
+from fedrepro.trace import Callback, Recorder, Trace
 
 
 @checked
@@ -52,6 +54,7 @@ def aflboost(
     weighting: str = "domains",
     clients_per_round: int | None = None,
     evaluate: int | Sequence[int] = 50,
+    callbacks: Sequence[Callback] = (),
     seed: int = 0,
 ) -> Trace:
     """Learn the weights of an ensemble against the worst mixture of the domains.
@@ -65,7 +68,7 @@ def aflboost(
         The clients' data, each client in one domain, and the base predictors (densities).
     rounds, step, step_domains
         Rounds, and the step sizes η_α and η_λ.
-    budget, sampling, loss, mirror, gradient, clients_per_round, evaluate, seed
+    budget, sampling, loss, mirror, gradient, clients_per_round, evaluate, callbacks, seed
         As in `fedboost`. The log loss of an ensemble that was only partly sent is infinite on a word that nobody sent
         covers, so with sampling the predictors must be smoothed.
     mixtures
@@ -105,10 +108,19 @@ def aflboost(
     lam = mixtures.project(np.full(game.domains, 1.0 / game.domains))
     lam_sum, moved = np.zeros(game.domains), np.empty(game.domains)
     predictors, client_draws = stream("aflboost", "sampling", seed), stream("aflboost", "batch", seed)
-    rows = {name: [] for name in ("round", "worst", "average_worst", "gap", "sent", "received")}
+    recorder = Recorder(callbacks=callbacks)
     scalars = predictors_sent = done = 0
-    alpha = average = rounds_of.current_weights(state, rules.mirror)
-    for stop in evaluation_steps(evaluate, rounds):
+    if (saved := recorder.resumed()) is not None:
+        done, scalars, predictors_sent = saved["done"], saved["scalars"], saved["predictors_sent"]
+        restore([state, lam, lam_sum, predictors, client_draws], saved["changing"])
+    alpha = rounds_of.current_weights(state, rules.mirror)
+    average = rounds_of.average_weights(state) if done else alpha
+
+    def reached() -> dict:
+        changing = state, lam, lam_sum, predictors, client_draws
+        return {"done": done, "scalars": scalars, "predictors_sent": predictors_sent, "changing": changing}
+
+    for stop in recorder.due(evaluation_steps(evaluate, rounds)):
         while done < stop:
             observed = game.observe(per_round, client_draws)  # step 1
             uniforms = predictors.random(goal.size) if sampling != "none" else np.zeros(0)
@@ -134,21 +146,25 @@ def aflboost(
             done += 1
         alpha = rounds_of.current_weights(state, rules.mirror)
         average = rounds_of.average_weights(state) if done else alpha
-        rows["round"].append(done)
-        rows["worst"].append(mixtures.worst(game.losses(goal.mixture(alpha))))
-        rows["average_worst"].append(mixtures.worst(game.losses(goal.mixture(average))))
-        rows["gap"].append(rows["average_worst"][-1] - game.least(lam_sum / done if done else lam))
-        rows["sent"].append(float(scalars * per_round))
-        rows["received"].append(float((predictors_sent + done) * per_round))
-    return Trace(
-        columns={name: np.asarray(values, dtype=np.float64) for name, values in rows.items()},
+        average_worst = mixtures.worst(game.losses(goal.mixture(average)))
+        recorder.row(
+            round=float(done),
+            worst=float(mixtures.worst(game.losses(goal.mixture(alpha)))),
+            average_worst=float(average_worst),
+            gap=float(average_worst - game.least(lam_sum / done if done else lam)),
+            sent=float(scalars * per_round),
+            received=float((predictors_sent + done) * per_round),
+        )
+        recorder.tell(reached)
+    return recorder.trace(
         final={
             "alpha": alpha,
             "average": average,
             "mixture": lam,
-            "average_mixture": lam_sum / rounds,
+            "average_mixture": lam_sum / done if done else lam,
             "domain_losses": game.losses(goal.mixture(average)),
         },
+        model=Mixture.of("alpha", ensemble, loss),
     )
 
 

@@ -23,13 +23,15 @@ from fedrepro.algorithms.ensembles.streaming import (
     running_mean,
     sample_stream,
 )
+from fedrepro.algorithms.resuming import restore
 from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.kernels import efl_fg as rounds_of
 from fedrepro.models.ensemble import Ensemble
+from fedrepro.models.trained.mixture import Mixture
 from fedrepro.streams import stream
-from fedrepro.trace import Recorder, Trace
+from fedrepro.trace import Callback, Recorder, Trace
 
 LARGEST_EXACT = 64  # models up to which the independence number is computed
 
@@ -82,6 +84,7 @@ def efl_fg(
     theory: bool = False,
     replay: bool = False,
     evaluate: int | Sequence[int] = 50,
+    callbacks: Sequence[Callback] = (),
     seed: int = 0,
 ) -> Trace:
     """Learn which models to send by EFL-FG, under the squared loss clipped at 1.
@@ -110,6 +113,8 @@ def efl_fg(
         Whether more rounds may be asked for than there are: rounds are then played again, drawn at random.
     evaluate
         How many rounds, or which, have a row in the trace.
+    callbacks
+        Functions that are called after every evaluated round (`fedrepro.callbacks`).
     seed
         Varies which models are drawn.
 
@@ -136,11 +141,14 @@ def efl_fg(
         losses,
     )
     run = _Run(arriving, prices, budgets, rules, theory, stream("efl_fg", "sampling", seed))
-    recorder = Recorder()
-    for stop in evaluated(evaluate, arriving.rounds):
-        run.advance(int(stop))
+    recorder = Recorder(callbacks=callbacks)
+    if (saved := recorder.resumed()) is not None:
+        run.restore(saved)
+    for stop in recorder.due(evaluated(evaluate, arriving.rounds).tolist()):
+        run.advance(stop)
         recorder.row(**run.row())
-    return recorder.trace(run.final())
+        recorder.tell(run.reached)
+    return recorder.trace(run.final(), model=Mixture.of("weights", ensemble, "squared"))
 
 
 class _Run:
@@ -164,6 +172,15 @@ class _Run:
             inverse_observed=np.zeros(of_models),
             first_neighbours=np.zeros(of_models, np.int64),
         )
+
+    def reached(self) -> dict:
+        """What is needed to go on from here."""
+        return {"done": self.done, "changing": [self.state, self.plan, self.record]}
+
+    def restore(self, saved: dict) -> None:
+        """Go on where another run stood."""
+        self.done = saved["done"]
+        restore([self.state, self.plan, self.record], saved["changing"])
 
     def advance(self, stop: int) -> None:
         """Play the rounds up to ``stop``, in one compiled call."""
@@ -219,13 +236,14 @@ class _Run:
     def final(self) -> dict:
         """What the run leaves behind."""
         left = {
-            "costs": self.record.cost,
-            "budgets": self.budgets,
+            "costs": self.record.cost[: self.done],
+            "budgets": self.budgets[: self.done],
             "graph": self.state.graph,
             "probabilities": self.plan.probabilities,
             "clipped": int(self.record.clipped[0]),
         }
-        return left | ({"independence": self.record.independence} if self.record.independence.size else {})
+        independence = self.record.independence[: self.done]
+        return left | ({"independence": independence} if independence.size else {})
 
 
 # --- a user's own models -----------------------------------------------------------------------------------------
@@ -348,12 +366,18 @@ class OnlineEnsemble:
         return Sent(names, self._shares[members], float(self._costs[members].sum()), budget)
 
     def predict(self, x) -> float:
-        """The ensemble of the open round on one x."""
-        predictions = self._predictions(x)
-        return float(sum(self._shares[k] * value for k, value in predictions.items()))
+        """What the ensemble says about one x.
+
+        While a round is open, that is the ensemble that was sent; between rounds, all models by their ``weights``,
+        which may cost more than a budget allows.
+        """
+        shares = list(self.weights.values()) if self._node is None else self._shares
+        return float(sum(shares[k] * value for k, value in self._predictions(x).items()))
 
     def learn(self, samples: Iterable[tuple[Any, Any, float]]) -> Played:
         """Close the round with its samples, ``(client, x, y)`` of each client that took part."""
+        if self._node is None:
+            raise UserError("No round is open: call send() first.")
         losses, ensemble_loss, clients, clipped = np.zeros(len(self._names)), 0.0, 0, self.clipped
         for _, x, y in samples:
             predictions = self._predictions(x)
@@ -412,11 +436,10 @@ class OnlineEnsemble:
         return recorder.trace()
 
     def _predictions(self, x) -> dict[int, float]:
-        """What the sent models say about one x."""
-        if self._node is None:
-            raise UserError("No round is open: call send() first.")
+        """What the sent models say about one x; between rounds, all of them."""
         found = {}
-        for k in np.flatnonzero(self._state.graph[self._node]):
+        asked = range(len(self._names)) if self._node is None else np.flatnonzero(self._state.graph[self._node])
+        for k in asked:
             value = float(self._models[self._names[k]](x))
             if not math.isfinite(value):
                 raise UserError(f"Model {self._names[k]!r} predicts {value}, which is not a finite number: mend it.")

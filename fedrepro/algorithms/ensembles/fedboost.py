@@ -20,6 +20,7 @@ from fedrepro.algorithms.arguments import (
     chosen,
     evaluation_steps,
 )
+from fedrepro.algorithms.resuming import restore
 from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
@@ -29,8 +30,9 @@ from fedrepro.kernels.mirror import MIRROR_MAPS, Mirror
 from fedrepro.kernels.mixture import Loss, Problem, gradient_of_mixture, mix_sent, pull_of_clients
 from fedrepro.kernels.sampling import Sampling, sample_without_replacement, send_probabilities
 from fedrepro.models.ensemble import Ensemble, client_distributions
+from fedrepro.models.trained.mixture import Mixture
 from fedrepro.streams import stream
-from fedrepro.trace import Recorder, Trace
+from fedrepro.trace import Callback, Recorder, Trace
 
 UNIFORMS_AT_ONCE = 4_000_000  # 32 MB of draws are made ahead of the rounds that use them
 
@@ -154,6 +156,7 @@ def fedboost(
     costs: Sequence[float] | np.ndarray | None = None,
     draws: str = "dense",
     evaluate: int | Sequence[int] = 50,
+    callbacks: Sequence[Callback] = (),
     seed: int = 0,
 ) -> Trace:
     """Learn the weights of an ensemble by FedBoost.
@@ -192,6 +195,8 @@ def fedboost(
         uniform and weighted sampling with the entropy map, at a cost that follows C and not q.
     evaluate
         How many times the loss is evaluated, or after which rounds.
+    callbacks
+        Functions that are called after every evaluated round (`fedrepro.callbacks`).
     seed
         Varies the draws of predictors and clients.
 
@@ -226,9 +231,18 @@ def fedboost(
     at_once = max(1, UNIFORMS_AT_ONCE // max(1, uniforms_of_a_round + (per_round if per_round < p else 0)))
     steps = rounds // repeats
     sent_cost, sent_count = np.zeros(steps), np.zeros(steps, dtype=np.int64)
-    recorder, scalars_sent, done = Recorder(), 0.0, 0
-    alpha = average = rounds_of.current_weights(run.state, rules.mirror)
-    for stop in evaluation_steps(evaluate, steps, repeats):
+    recorder, scalars_sent, done = Recorder(callbacks=callbacks), 0.0, 0
+    changing = run.state, run.classes, predictors, client_draws, sent_cost, sent_count
+    if (saved := recorder.resumed()) is not None:
+        done, scalars_sent = saved["done"], saved["scalars_sent"]
+        restore(changing, saved["changing"])
+    alpha = rounds_of.current_weights(run.state, rules.mirror)
+    average = rounds_of.average_weights(run.state) if done else alpha
+
+    def reached() -> dict:
+        return {"done": done, "scalars_sent": scalars_sent, "changing": changing}
+
+    for stop in recorder.due(evaluation_steps(evaluate, steps, repeats)):
         while done < stop:
             upto = min(stop, done + at_once)
             uniforms = predictors.random((upto - done, q)) if uniforms_of_a_round else np.zeros((1, 0))
@@ -248,8 +262,10 @@ def fedboost(
             sent=scalars_sent * per_round,
             received=float(sent_count[:done].sum()) * per_round,
         )
+        recorder.tell(reached)
     return recorder.trace(
-        final={"alpha": alpha, "average": average, "cost": sent_cost * unit, "predictors": sent_count}
+        final={"alpha": alpha, "average": average, "cost": sent_cost[:done] * unit, "predictors": sent_count[:done]},
+        model=Mixture.of("alpha", ensemble, loss),
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from fedrepro.algorithms.arguments import check_known, check_positive, checked_costs, chosen
 from fedrepro.algorithms.ensembles.streaming import budgets_of_rounds, evaluated, running_mean, sample_stream
+from fedrepro.algorithms.resuming import restore
 from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
 from fedrepro.kernels import fedboost as rounds_of
@@ -20,8 +21,9 @@ from fedrepro.kernels.mixture import Loss
 from fedrepro.kernels.online_fedboost import online_fedboost_rounds
 from fedrepro.kernels.sampling import Sampling
 from fedrepro.models.ensemble import Ensemble
+from fedrepro.models.trained.mixture import Mixture
 from fedrepro.streams import stream
-from fedrepro.trace import Trace
+from fedrepro.trace import Callback, Recorder, Trace
 
 
 @checked
@@ -38,6 +40,7 @@ def online_fedboost(
     mirror: str = "entropy",
     budgeted: str = "cost",
     evaluate: int | Sequence[int] = 50,
+    callbacks: Sequence[Callback] = (),
     seed: int = 0,
 ) -> Trace:
     """Learn the weights of an ensemble of regressors by FedBoost while samples arrive.
@@ -61,6 +64,8 @@ def online_fedboost(
         models, whatever each costs.
     evaluate
         How many rounds, or which, have a row in the trace.
+    callbacks
+        Functions that are called after every evaluated round (`fedrepro.callbacks`).
     seed
         Varies the draws of models.
 
@@ -91,21 +96,38 @@ def online_fedboost(
     state, work = rounds_of.start(sent_at.size), rounds_of.workspace(sent_at.size, int(arriving.clients.max()))
     uniforms = stream("efl_fg", "sampling", seed).random((total, sent_at.size))
     errors, sent_cost, sent_count = np.zeros(total), np.zeros(total), np.zeros(total, np.int64)
-    online_fedboost_rounds(
-        Rounds(arriving.predictions, arriving.targets, arriving.first, arriving.last, budgets, uniforms),
-        rules, state, rounds_of.prices_of(drawn_at), sent_at, work, errors, sent_cost, sent_count,
-    )  # fmt: skip
-    rows = evaluated(evaluate, total)
-    return Trace(
-        columns={
-            "round": rows,
-            "mse": running_mean(errors, arriving.clients)[rows - 1],
-            "cost": sent_cost[rows - 1],
-            "models": sent_count[rows - 1],
-            "sent": np.cumsum(sent_cost * arriving.clients)[rows - 1],
-            "received": np.cumsum(sent_count * arriving.clients)[rows - 1].astype(np.float64),
-        },
-        final={"alpha": rounds_of.current_weights(state, rules.mirror), "costs": sent_cost, "budgets": budgets},
+    recorder, done, prices = Recorder(callbacks=callbacks), 0, rounds_of.prices_of(drawn_at)
+    changing = state, errors, sent_cost, sent_count
+    if (saved := recorder.resumed()) is not None:
+        done = saved["done"]
+        restore(changing, saved["changing"])
+
+    def reached() -> dict:
+        return {"done": done, "changing": changing}
+
+    for stop in recorder.due(evaluated(evaluate, total).tolist()):
+        now = slice(done, stop)
+        online_fedboost_rounds(
+            Rounds(
+                arriving.predictions, arriving.targets, arriving.first[now], arriving.last[now], budgets[now],
+                uniforms[now],
+            ),
+            rules, state, prices, sent_at, work, errors[now], sent_cost[now], sent_count[now],
+        )  # fmt: skip
+        done, clients = stop, arriving.clients[:stop]
+        recorder.row(
+            round=done,
+            mse=running_mean(errors[:done], clients)[-1],
+            cost=sent_cost[done - 1],
+            models=sent_count[done - 1],
+            sent=np.cumsum(sent_cost[:done] * clients)[-1],
+            received=float(np.cumsum(sent_count[:done] * clients)[-1]),
+        )
+        recorder.tell(reached)
+    alpha = rounds_of.current_weights(state, rules.mirror)
+    return recorder.trace(
+        final={"alpha": alpha, "costs": sent_cost[:done], "budgets": budgets[:done]},
+        model=Mixture.of("alpha", ensemble, "squared"),
     )
 
 

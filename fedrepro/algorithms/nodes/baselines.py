@@ -11,6 +11,7 @@ from fedrepro.data.federation import Federation
 from fedrepro.extras import optional
 from fedrepro.models.architecture import Architecture, cross_entropies
 from fedrepro.models.problem import Model
+from fedrepro.models.trained.node_networks import NodeNetworks
 from fedrepro.trace import Recorder, Trace
 
 with optional():
@@ -59,7 +60,7 @@ def fedsgd(
     def of_nodes(networks: Parts) -> Parts:
         return repeated(networks, nodes.count) if merged else networks
 
-    recorder, done = Recorder(), 0
+    recorder, done = Recorder(federation.client_names), 0
     for stop in evaluation_steps(evaluate, rounds):
         if stop > done:
             networks = advance(
@@ -69,7 +70,8 @@ def fedsgd(
         measured = nodes.metrics(of_nodes(networks))
         check_finite(measured["train_loss"], done)
         recorder.row(round=float(done), **measured, sent=traffic * float(done), received=traffic * float(done))
-    return recorder.trace(final={"networks": nodes.flat(of_nodes(networks))})
+    left = NodeNetworks(model, federation.client_names)
+    return recorder.trace(final={"networks": nodes.flat(of_nodes(networks))}, model=left)
 
 
 def local_training(
@@ -108,7 +110,7 @@ def local_training(
     networks = [tuple(part[node] for part in starts) for node in range(nodes.count)]
     rows, weighing = nodes.minibatches_by_node(batches, epochs * batches, seed)
     turns = np.minimum(batches, nodes.sizes)  # minibatches of a node in an epoch
-    recorder, done, together = Recorder(), 0, starts
+    recorder, done, together = Recorder(federation.client_names), 0, starts
     for stop in evaluation_steps(evaluate, epochs):
         for node in range(nodes.count) if stop > done else ():
             ends = (done * turns[node], stop * turns[node])
@@ -121,7 +123,8 @@ def local_training(
         measured = nodes.metrics(together)
         check_finite(measured["train_loss"], done, "epochs")
         recorder.row(round=float(done), **measured, sent=0.0, received=0.0)
-    return recorder.trace(final={"networks": nodes.flat(together)})
+    left = NodeNetworks(model, federation.client_names)
+    return recorder.trace(final={"networks": nodes.flat(together)}, model=left)
 
 
 # --- compiled ---------------------------------------------------------------------------------------------------------

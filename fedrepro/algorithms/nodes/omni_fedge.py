@@ -30,7 +30,8 @@ from fedrepro.extras import optional
 from fedrepro.kernels.omni_fedge import inverse_sum_weights, inverse_weights, root_sum_weights
 from fedrepro.models.architecture import Architecture, cross_entropies
 from fedrepro.models.problem import Model
-from fedrepro.trace import Recorder, Trace
+from fedrepro.models.trained.node_networks import NodeNetworks
+from fedrepro.trace import Callback, Recorder, Trace
 
 with optional():
     import jax
@@ -63,6 +64,7 @@ def omni_fedge(
     common_start: bool = True,
     evaluate: int | Sequence[int] = 20,
     test: Federation | None = None,
+    callbacks: Sequence[Callback] = (),
     seed: int = 0,
 ) -> Trace:
     """Train a network for each node.
@@ -100,6 +102,8 @@ def omni_fedge(
         How many times the networks are evaluated, or after which rounds.
     test
         Test data of the same clients.
+    callbacks
+        Functions that are called after every evaluated round (`fedrepro.callbacks`).
     seed
         Varies minibatches and initial networks.
 
@@ -134,9 +138,15 @@ def omni_fedge(
     minibatches = nodes.minibatches(batches, rounds, seed)
     first, sent, received = _traffic(form, nodes)
     unseen = np.full((nodes.count, nodes.count), np.nan)
-    recorder, done, means = Recorder(), 0, (unseen, unseen)
+    recorder, done, means = Recorder(federation.client_names, callbacks=callbacks), 0, (unseen, unseen)
+    if (saved := recorder.resumed()) is not None:
+        done, state = saved["done"], State(*map(tuple, saved["state"]))
     networks = _networks(state, nodes.count)
-    for stop in evaluation_steps(evaluate, rounds):
+
+    def reached() -> dict:
+        return {"done": done, "state": state}
+
+    for stop in recorder.due(evaluation_steps(evaluate, rounds)):
         if stop > done:
             state, totals = _rounds(nodes.architecture, form, sizes, state, nodes.x, nodes.y, *minibatches, done, stop)
             means = tuple(np.asarray(total, dtype=np.float64) / (stop - done) for total in totals)
@@ -153,7 +163,11 @@ def omni_fedge(
             sent=first + sent * float(done),
             received=received * float(done),
         )
-    return recorder.trace(final={"networks": nodes.flat(networks), "losses": nodes.loss_matrix(networks)})
+        recorder.tell(reached)
+    return recorder.trace(
+        final={"networks": nodes.flat(networks), "losses": nodes.loss_matrix(networks)},
+        model=NodeNetworks(model, federation.client_names),
+    )
 
 
 class Form(NamedTuple):

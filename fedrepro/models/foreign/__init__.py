@@ -1,0 +1,1 @@
+"""Models of other libraries: what makes them models of this one, a file for each library."""
