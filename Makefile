@@ -4,6 +4,8 @@
 PAPERS  ?=
 PROFILE ?= quick
 JOBS    ?=
+# How long `make soak` goes on.
+SECONDS ?= 1200
 # Options for `make lock`; --upgrade takes the newest versions instead of keeping the pins that still fit.
 LOCK    ?=
 
@@ -21,12 +23,15 @@ pin := env -u UV_FIND_LINKS -u UV_EXTRA_INDEX_URL -u UV_INDEX $(BIN)/uv pip comp
 
 export JUPYTER_PREFER_ENV_PATH := 1
 
-.PHONY: help reproduce full report test lab notebooks bench lock clean
+# What depends on other packages most: the command line, notebooks, pages, studies, networks.
+LOWEST_TESTS := tests/reproduction tests/models/test_networks.py tests/test_import.py tests/test_settings.py
+
+.PHONY: help reproduce full report test lowest soak lab notebooks bench lock clean
 .DELETE_ON_ERROR:
 
 help: ## say what there is (the default)
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' $(MAKEFILE_LIST) | expand -t 18
-	@echo 'Variables: PAPERS="fedboost" (all papers), PROFILE=full (quick), JOBS=2 (all cores), PYTHON=python3.12.'
+	@echo 'Variables: PAPERS="fedboost" (all papers), PROFILE=full (quick), JOBS=2 (all cores), PYTHON=python3.12, SECONDS=300 (1200).'
 
 reproduce: $(READY) ## run the papers and write out/<profile>/index.html
 	@$(FEDREPRO) reproduce $(PAPERS) --profile $(PROFILE) $(jobs)
@@ -39,6 +44,12 @@ report: $(READY) ## write the pages again from the results that are there
 
 test: $(READY) ## everything that CI checks, with a store and a cache of its own
 	@$(BIN)/python tools/check.py
+
+lowest: .venv-lowest/.ready ## test with the lowest versions that pyproject.toml allows (minutes; not a part of CI)
+	@.venv-lowest/bin/python -m pytest -q $(LOWEST_TESTS)
+
+soak: $(READY) ## kill, stop, damage and confuse a small run for SECONDS (1200), and count what that breaks
+	@$(BIN)/python tools/soak.py $(SECONDS)
 
 lab: $(READY) ## open the notebooks in JupyterLab
 	@$(BIN)/jupyter lab papers
@@ -60,8 +71,8 @@ lock: $(READY) ## pin the dependencies of pyproject.toml again and write environ
 	@cmp -s .venv/new.lock requirements-bench.lock || cp .venv/new.lock requirements-bench.lock
 	@$(BIN)/python tools/environment.py
 
-clean: ## remove .venv, .venv-bench, out and what the tools leave in this folder (not your cache of data and trials)
-	@rm -rf .venv .venv-bench out build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
+clean: ## remove .venv, .venv-bench, .venv-lowest, out and what the tools leave in this folder (not your cache of data and trials)
+	@rm -rf .venv .venv-bench .venv-lowest out build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
 	@find . -name __pycache__ -prune -exec rm -rf {} +
 	@find . -name .ipynb_checkpoints -prune -exec rm -rf {} +
 
@@ -77,6 +88,15 @@ clean: ## remove .venv, .venv-bench, out and what the tools leave in this folder
 $(READY): .venv/.locked pyproject.toml setup.py
 	@echo "Installing fedrepro into .venv from this folder ..."
 	@$(pip) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# The lowest version of what is named in pyproject.toml, the newest of what these need: whoever has an older package than
+# the lock meets this. Python is the oldest that is supported, where it is there.
+.venv-lowest/.ready: pyproject.toml setup.py $(READY)
+	@python=$$(sh tools/find-python "$(or $(PYTHON),$(shell command -v python3.11))") || exit 2; \
+		echo "Making .venv-lowest with $$python and the lowest versions that are allowed ..."; \
+		"$$python" -m venv --clear .venv-lowest
+	@$(BIN)/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --editable '.[test]'
 	@touch $@
 
 # Only the benchmark needs Flower and FedJAX. Where they cannot be installed, the benchmark says so and measures the

@@ -167,3 +167,32 @@ def test_results_that_lack_what_the_paper_lists_are_refused(notebooks, monkeypat
     else:
         with pytest.raises(ValueError, match="either not listed or not produced"):
             notebooks.check_results("tiny", tmp_path)
+
+
+def test_a_soak_finds_what_a_disturbance_breaks(tmp_path):
+    module = tool("soak")
+    module.ENDING = 0.5
+    soak = module.Soak(tmp_path, seed=1)
+    trials = [tmp_path / "store" / "halving" / f"{number}.trial" for number in range(3)]
+    trials[0].parent.mkdir(parents=True)
+    for number, path in enumerate(trials):
+        path.write_text(f'format\nchecksum\n{{"settings": {{"rate": 0.5}}, "seed": {number}}}\nthe rest')
+    with soak.watched("nothing"):
+        pass
+    assert not soak.found.total()
+    with soak.watched("several things", spared={trials[2]}):
+        trials[0].unlink()
+        soak.log.write_text("0.5 1\n0.5 2\n")  # the second was damaged, and may be run again
+        (tmp_path / "tmp" / "leftover").touch()
+        broken = subprocess.Popen([sys.executable, "-c", "1 / 0"], stdout=-1, stderr=-1, text=True)
+        soak.end("several things", broken, 0)
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env=soak.environment)
+    assert {what: number for what, number in soak.found.items() if number} == {
+        "finished trials lost": 1,
+        "finished trials run twice": 1,
+        "temporary files left": 1,
+        "tracebacks": 1,
+        "wrong exit codes": 1,
+        "processes left": 1,
+    }
+    assert soak.tries == {"nothing": 1, "several things": 1}
