@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from fedrepro.bench.harness import Row
-from fedrepro.bench.limits import Limits, limits
+from fedrepro.bench.limits import Limits, machine_limits
 
 _WIDTH_OF_A_LOG = 160
 
@@ -28,7 +28,7 @@ def run(folder: Path, *, quick: bool = False) -> None:
     console = Console() if Console().is_terminal else Console(width=_WIDTH_OF_A_LOG)
     rows, missing, growth = _measure(console, quick)
     console.print(_table(rows))
-    console.print(_described(limits()), highlight=False)
+    console.print(_described(machine_limits()), highlight=False)
     for case, reason in missing.items():
         console.print(f"{case}: not measurable here. {reason}", highlight=False)
     _save(folder, rows, missing, growth)
@@ -137,7 +137,7 @@ def _save(folder: Path, rows: list[Row], missing: dict[str, str], growth) -> Non
     matplotlib.use("Agg")
     content = {
         "rows": [asdict(row) | {"judgement": _judgement(row), "share of limit": row.share_of_limit} for row in rows],
-        "limits per second": asdict(limits()),
+        "limits per second": asdict(machine_limits()),
         "not measurable": missing,
         "seconds per round": asdict(growth),
         "machine": {"processor": _processor(), "python": platform.python_version()},

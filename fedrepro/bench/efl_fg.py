@@ -6,7 +6,7 @@ import numpy as np
 
 from fedrepro.algorithms import efl_fg, online_fedboost
 from fedrepro.bench.harness import Row, ratio, row
-from fedrepro.bench.limits import Work, limits
+from fedrepro.bench.limits import Work, machine_limits
 from fedrepro.data.federation import Federation
 from fedrepro.kernels.feedback_graph import feedback_graph
 from fedrepro.models.ensemble import from_predictions
@@ -90,7 +90,7 @@ def online_rows(*, seeds: int = 20, rounds: tuple[int, ...] = ROUNDS) -> list[Ro
             play(*problem, budget=BUDGET, costs=costs, seed=seed)
     seconds = time.process_time() - start
     predictions = sum(ensemble.values.nbytes for _, ensemble in problems)
-    at_least = limits().seconds(Work(bytes=2.0 * predictions))  # both methods read them
+    at_least = machine_limits().seconds(Work(bytes=2.0 * predictions))  # both methods read them
     case = f"Table I's online part, {len(problems)} runs of both methods"
     note = "predictions at hand; the peer is the promise"
     return [Row(GROUP, case, seconds, ONLINE_LIMIT, ONLINE_LIMIT / seconds, 1.0, "promise", note, at_least)]

@@ -23,7 +23,7 @@ from fedrepro import target
 from fedrepro.algorithms import agnostic_fedavg, approx_fedavg, fedavg, scaffold
 from fedrepro.algorithms.averaging.rounds import Clients
 from fedrepro.bench.harness import Clock, Ratio, Row, ratio, row
-from fedrepro.bench.limits import Work, limits
+from fedrepro.bench.limits import Work, machine_limits
 from fedrepro.data.federation import Federation
 from fedrepro.models.regression import SoftmaxRegression
 from fedrepro.settings import usable_cores
@@ -201,7 +201,7 @@ def _against_another_library(
         target=promise,
         peer_name=name,
         note=f"its rounds take {min(found[column]):.2f} to {max(found[column]):.2f} s, the first not counted",
-        limit_seconds=limits().seconds(_work_of_a_round(federation)) / threads,
+        limit_seconds=machine_limits().seconds(_work_of_a_round(federation)) / threads,
     )
 
 
@@ -286,7 +286,7 @@ def growth_rows(
             target=1 / 1.5,
             peer_name=f"{sizes[0]:,} clients",
             note=f"a round takes {time_of_round:.3g} s, and a run {more:.0f} MB besides the federation",
-            limit_seconds=limits().seconds(a_client),
+            limit_seconds=machine_limits().seconds(a_client),
         )
         for size, time_of_round, more in zip(sizes[1:], seconds[1:], megabytes[1:], strict=True)
     ]

@@ -9,7 +9,7 @@ import numpy as np
 from fedrepro.algorithms import fedboost
 from fedrepro.algorithms.ensembles.fedboost import Objective, objective
 from fedrepro.bench.harness import Row, ratio, row
-from fedrepro.bench.limits import Work, limits
+from fedrepro.bench.limits import Work, machine_limits
 from fedrepro.data import shakespeare
 from fedrepro.data.federation import Federation
 from fedrepro.data.synthetic import power_law_mixture
@@ -216,7 +216,7 @@ def growth(
 def growth_rows(found: Growth) -> list[Row]:
     """A round of draws in skips with many predictors against one with the fewest: a ratio of 1 is no growth at all."""
     few, *more = zip(found.sizes, found.skips, strict=True)
-    a_round = limits().seconds(Work(bytes=BUDGET * 3 * 8))  # weight, logarithm and sum of what is sent
+    a_round = machine_limits().seconds(Work(bytes=BUDGET * 3 * 8))  # weight, logarithm and sum of what is sent
     return [
         Row(
             group=GROUP,

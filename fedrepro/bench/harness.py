@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fedrepro.bench.limits import Work, limits
+from fedrepro.bench.limits import Work, machine_limits
 
 Clock = Callable[[], float]
 
@@ -111,5 +111,5 @@ def row(
         target=target,
         peer_name=peer_name,
         note=f"half of the pairs lie between {low:.1f} and {high:.1f}",
-        limit_seconds=None if work is None else limits().seconds(work),
+        limit_seconds=None if work is None else machine_limits().seconds(work),
     )

@@ -57,7 +57,7 @@ class Limits:
 
 
 @functools.cache
-def limits(repeats: int = 9) -> Limits:
+def machine_limits(repeats: int = 9) -> Limits:
     """The limits of this machine; measured once in a process."""
     return Limits(
         memory=_bandwidth(MEMORY_ARRAY, repeats),

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from fedrepro.bench.harness import ratio, row
-from fedrepro.bench.limits import Limits, Work, limits
+from fedrepro.bench.limits import Limits, Work, machine_limits
 from fedrepro.bench.projection import batch_rows, projection_rows
 
 
@@ -30,7 +30,7 @@ def test_the_limit_is_what_takes_longest():
 
 
 def test_rows_are_held_against_the_limits_of_this_machine():
-    found = limits()
+    found = machine_limits()
     assert found.cache > 0 and found.memory > 0 and found.single > 0 and found.double > 0
     measured = ratio(lambda: sum(range(1000)), lambda: sum(range(2000)), repeats=3)
     line = row("group", "case", measured, target=None, peer_name="peer", work=Work(operations=1e3))
