@@ -260,7 +260,7 @@ class Soak:
                 time.sleep(0.01)
             with contextlib.suppress(psutil.Error, IndexError):
                 children = psutil.Process(process.pid).children(recursive=True)
-                worker = self.random.choice([one for one in children if "loky" in " ".join(one.cmdline())])
+                worker = self.random.choice([one for one in children if "popen_loky_posix" in " ".join(one.cmdline())])
                 worker.send_signal(number)
                 time.sleep(1)
                 if number == signal.SIGSTOP:

@@ -137,7 +137,7 @@ def _digests(name: str, path: Path) -> dict[str, str]:
 
 
 def _versions() -> dict[str, str]:
-    installed = {one.metadata["Name"]: one.version for one in metadata.distributions()}
+    installed = {str(one.metadata["Name"]): str(one.version) for one in metadata.distributions()}  # some lack both
     return {"python": python_version(), **installed}
 
 

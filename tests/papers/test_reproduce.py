@@ -176,6 +176,16 @@ def test_results_have_the_promised_shape(with_two_jobs):
         assert all((output / key / file).stat().st_size > 0 for file in figure["files"])
 
 
+def test_a_paper_that_nothing_has_changed_is_not_run_again(with_two_jobs):
+    key, output, store = with_two_jobs
+    written = {path: path.stat().st_mtime_ns for path in output.rglob("*") if path.is_file()}
+    done = reproduce(key, output, store, jobs=2)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith(f"{key}: not run again: its output is there") and done.stderr.count("\n") == 1
+    assert f"{len(results(key, output)['claims'])} claims" in done.stdout
+    assert {path: path.stat().st_mtime_ns for path in output.rglob("*") if path.is_file()} == written
+
+
 def test_same_bytes_with_one_worker_and_another_store(with_two_jobs, tmp_path):
     key, output, _ = with_two_jobs
     done = reproduce(key, tmp_path / "out", tmp_path / "store", jobs=1)
