@@ -1,4 +1,5 @@
-"""The command line: ``fedrepro list | reproduce | why | report | data | doctor | bench | notebooks | reference``.
+"""The command line: ``fedrepro list | reproduce | why | report | export | data | doctor | bench |
+notebooks | reference``.
 
 Exit codes: 0 done, 1 something of ours broke, 2 the user's mistake (one sentence), 128 + n ended by signal n (130 is
 Ctrl-C). What a command needs is imported inside it, so that ``fedrepro list`` answers at once.
@@ -18,6 +19,7 @@ import fedrepro
 from fedrepro import __version__, settings
 from fedrepro.cli.doctor import doctor
 from fedrepro.cli.exits import INTERRUPTED, SIGNALLED, USERS_MISTAKE, complain
+from fedrepro.cli.export import export
 from fedrepro.cli.signals import Terminated, end_cleanly
 from fedrepro.errors import DataUnavailable, UserError
 
@@ -105,6 +107,7 @@ def _options(
 
 
 app.command()(doctor)
+app.command()(export)
 
 
 @app.command("list")
