@@ -19,14 +19,13 @@ COUNTINGS = ("all", "coefficients")
 LIMITS = ("current", "value", "none")
 BUDGETS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 22.0)
 DOUBLINGS = (1.0, 2.0, 4.0, 8.0, 16.0)  # the budgets on which the trend of the independence number is judged
-EFL_FG_READINGS = {"current weights": {"limit": "current"}, "last round's value": {"limit": "value"}}
-FEDBOOST_READINGS = {  # on which the claims are judged; the first is the one that Table I shows
-    "cost, Euclidean": {"budgeted": "cost", "mirror": "euclidean"},
-    "cost, entropy": {"budgeted": "cost", "mirror": "entropy"},
-    "count, Euclidean": {"budgeted": "count", "mirror": "euclidean"},
-    "count, entropy": {"budgeted": "count", "mirror": "entropy"},
-}
+# The readings on which claims are judged, as paper.toml names them, with the settings that they stand for.
+LIMIT_READINGS = {"current weights": "current", "last round's value": "value"}
+BUDGET_READINGS = ("cost", "count")
+MIRROR_READINGS = {"Euclidean": "euclidean", "entropy": "entropy"}
+PREDICTION_READINGS = {"confined": True, "free": False}
 SCHEDULES = {"section-4": "sum", "theorem": "mean"}  # of η and ξ, with the losses that suit them
+RATES = {"section-4": "Section IV", "theorem": "(12)"}  # as paper.toml names the readings
 HORIZONS = (100, 316, 1_000, 3_162, 10_000)  # rounds at which the regret is measured
 
 
@@ -87,6 +86,23 @@ def play_fedboost(given: Problem, *, evaluate=1, **settings) -> Trace:
     return online_fedboost(
         given.federation, given.ensemble, costs=given.costs, evaluate=evaluate, seed=given.seed, **chosen
     )
+
+
+def efl_fg_by_reading(given: Sequence[Problem]) -> list[tuple[dict[str, str], list[Trace]]]:
+    """EFL-FG's runs on some problems under every reading of (2)."""
+    return [
+        ({"limit": name}, [play_efl_fg(one, limit=limit) for one in given]) for name, limit in LIMIT_READINGS.items()
+    ]
+
+
+def fedboost_by_reading(given: Sequence[Problem]) -> list[tuple[dict[str, str], list[Trace]]]:
+    """FedBoost's runs on some problems under every reading of its budget and of its mirror map."""
+    return [
+        ({"fedboost-budget": budgeted, "fedboost-mirror": name}, [play_fedboost(one, **settings) for one in given])
+        for budgeted in BUDGET_READINGS
+        for name, mirror in MIRROR_READINGS.items()
+        for settings in [{"budgeted": budgeted, "mirror": mirror}]
+    ]
 
 
 def play_whole_ensemble(given: Problem, *, evaluate=1) -> Trace:

@@ -11,11 +11,13 @@ from fedrepro.models.regressors import zoo_members
 from fedrepro.papers.efl_fg import checks, online, studies, trials
 from fedrepro.papers.efl_fg import claims as judge
 from fedrepro.reproduction.paper import check, declaration, folder, resolve
+from fedrepro.reproduction.paper.judging import judged_claim
 from fedrepro.reproduction.paper.parameters import as_object
 from fedrepro.reproduction.results import Provenance
 from fedrepro.reproduction.study import Runs
 from fedrepro.reproduction.study.runs import Run
-from fedrepro.reproduction.verdicts import FEWEST_SEEDS, not_testable
+from fedrepro.reproduction.verdicts import unbiased
+from fedrepro.reproduction.verdicts.comparisons import FEWEST_SEEDS
 from fedrepro.trace import Trace
 
 SEEDS = range(6)
@@ -137,47 +139,112 @@ def test_a_zoo_is_trained_on_a_tenth_and_predicts_the_rest(monkeypatch):
 # --- claims that say yes and claims that say no -------------------------------------------------------------------
 
 
+def judged(claim: str, comparisons):
+    """A claim with its verdict, by the readings that paper.toml declares."""
+    return judged_claim(declaration("efl_fg"), claim, comparisons, planned_looks=False)
+
+
 def test_lower_mse_needs_every_reading():
-    low, high = {"a": around(1.0), "b": around(2.0)}, {"c": around(3.0), "d": around(4.0)}
-    assert judge.lower_mse(low, high).verdict == "reproduced"
-    assert judge.lower_mse(high, low).verdict == "not-reproduced"
-    assert judge.lower_mse({"a": around(1.0), "b": around(5.0)}, high).verdict == "partly"
+    def said(current, value, fedboost, free=None) -> str:
+        efl_fg = [({"limit": "current weights"}, current), ({"limit": "last round's value"}, value)]
+        theirs = [({"fedboost-budget": "cost", "fedboost-mirror": "Euclidean"}, fedboost)]
+        unconfined = efl_fg if free is None else [(reading, free) for reading, _ in efl_fg]
+        compared = judge.lower_mse("Bias", {"confined": (efl_fg, theirs), "free": (unconfined, theirs)})
+        assert len(compared) == 4
+        return judged("efl-fg-lower-mse-bias", compared).verdict
+
+    assert said(around(1.0), around(2.0), around(3.0)) == "reproduced"
+    assert said(around(3.0), around(4.0), around(2.0)) == "not-reproduced"
+    assert said(around(1.0), around(5.0), around(3.0)) == "depends"
+    assert said(around(1.0), around(2.0), around(3.0), free=around(5.0)) == "depends"
+    assert said(around(1.0), around(2.0), around(3.0), free=around(3.0, noise=2.0, seed=1)) == "inconclusive"
+
+
+def test_each_method_plays_every_reading_that_the_paper_declares():
+    given = [online.problem(zoo_run())]
+    axes = declaration("efl_fg").readings
+    for found in (online.efl_fg_by_reading(given), online.fedboost_by_reading(given)):
+        played = [reading for reading, _ in found]
+        assert [dict(one) for one in {tuple(reading.items()): None for reading in played}] == played
+        assert len(played) == np.prod([len(axes[axis].values) for axis in played[0]])
+        assert len({tuple(run["mse"]) for _, (run,) in found}) == len(found)
+    assert list(online.PREDICTION_READINGS) == list(axes["predictions"].values)
+    assert set(online.RATES.values()) == set(axes["rates"].values)
 
 
 def test_budget_claim():
-    kept, broken = np.array([-1.0, 0.0, 1e-12]), np.array([0.2, 0.3])
-    assert judge.never_above_budget({"x": kept, "y": kept}, 1e-9).verdict == "reproduced"
-    assert judge.never_above_budget({"x": kept, "y": broken}, 1e-9).verdict == "partly"
-    assert judge.never_above_budget({"x": broken}, 1e-9).verdict == "not-reproduced"
+    kept, broken = np.array([-1.0, 0.0, 1e-12]), np.array([-1.0, 0.2, 0.3])
+
+    def said(**excess) -> str:
+        excess = {name.replace("_", " "): values for name, values in excess.items()}
+        return judged("efl-fg-never-violates-budget", judge.never_above_budget(excess, 1e-9)).verdict
+
+    assert said(x=kept, random_instances=kept) == "reproduced"
+    assert said(x=broken, random_instances=kept) == "not-reproduced"  # one round is a counter-example
 
 
 def test_violation_claim():
+    def found(**percent):
+        by_reading = {
+            name: one if isinstance(one, str) else [({"fedboost-budget": what}, values) for what, values in one.items()]
+            for name, one in percent.items()
+        }
+        return judged("fedboost-violates-at-least-13-percent", judge.violates_at_least(by_reading, 13.0))
+
     often, seldom = {"cost": around(25.0), "count": around(14.0)}, {"cost": around(5.0), "count": around(9.0)}
-    assert judge.violates_at_least({"Bias": often, "CCPP": often}, 13.0).verdict == "reproduced"
-    assert judge.violates_at_least({"Bias": seldom, "CCPP": seldom}, 13.0).verdict == "not-reproduced"
-    found = judge.violates_at_least({"Bias": often, "CCPP": seldom, "Energy": not_testable("No source has it.")}, 13.0)
-    assert found.verdict == "partly"
-    assert "Energy: No source has it" in found.why
+    assert found(Bias=often, CCPP=often, Energy=often).verdict == "reproduced"
+    assert found(Bias=seldom, CCPP=seldom, Energy=seldom).verdict == "not-reproduced"
+    assert found(Bias=often, CCPP=seldom, Energy=often).verdict == "partly"
+    assert found(Bias=often, CCPP={**often, "cost": around(5.0)}, Energy=often).verdict == "depends"
+    lacking = found(Bias=often, CCPP=often, Energy="No source has it.")
+    assert lacking.verdict == "inconclusive"
+    assert "Not testable here: Energy" in lacking.why
+    assert "Energy is not testable here" in lacking.sees
 
 
 def test_sublinear_claim():
-    falling = {100: around(50.0), 1_000: around(200.0), 10_000: around(700.0)}
-    linear = {100: around(50.0), 1_000: around(600.0), 10_000: around(7_000.0)}
-    assert judge.regret_per_round_falls({"s": falling}).verdict == "reproduced"
-    assert judge.regret_per_round_falls({"s": linear}).verdict == "not-reproduced"
-    assert judge.regret_per_round_falls({"s": falling, "t": linear}).verdict == "partly"
+    def said(**regret) -> str:
+        by_rates = {{"theorem": "(12)", "section_4": "Section IV"}[name]: found for name, found in regret.items()}
+        return judged("regret-sublinear", judge.regret_per_round_falls(by_rates)).verdict
+
+    falling = {100: around(50.0), 316: around(100.0), 1_000: around(200.0)}
+    linear = {100: around(50.0), 316: around(170.0), 1_000: around(600.0)}
+    assert said(theorem=falling, section_4=falling) == "reproduced"
+    assert said(theorem=linear, section_4=linear) == "not-reproduced"
+    assert said(theorem=falling, section_4=linear) == "depends"
 
 
-def test_bound_claim():
-    assert judge.regret_below_bound({"x": ([1.0, 2.0], [3.0, 2.0], 10.0)}, 1e-9).verdict == "reproduced"
-    assert judge.regret_below_bound({"x": ([4.0], [3.0], 10.0)}, 1e-9).verdict == "not-reproduced"
+def test_bound_claim_falls_with_one_counter_example():
+    def said(**cases) -> str:
+        kept = {"two models that only see themselves": ([1.0, 2.0], [3.0, 2.0], 10.0)}
+        given = kept | {name.replace("_", " "): case for name, case in cases.items()}
+        return judged("regret-below-bound", judge.regret_below_bound(given, 1e-9)).verdict
+
+    assert said(random_instances=([1.0, 2.0], [3.0, 3.0], 10.0)) == "reproduced"
+    assert said(random_instances=([1.0, 4.0], [3.0, 3.0], 10.0)) == "not-reproduced"
 
 
 def test_independence_claim():
+    def found(**by_data_set):
+        compared = judge.independence_falls(by_data_set, (1.0, 2.0))
+        return judged("bigger-budget-smaller-independence-number", compared)
+
     falling, rising = {1.0: around(20.0), 2.0: around(9.0)}, {1.0: around(9.0), 2.0: around(20.0)}
-    assert judge.independence_falls({"Bias": falling}).verdict == "reproduced"
-    assert judge.independence_falls({"Bias": rising}).verdict == "not-reproduced"
-    assert judge.independence_falls({"Bias": falling, "CCPP": not_testable("It is away.")}).verdict == "partly"
+    assert found(Bias=falling, CCPP=falling, Energy=falling).verdict == "reproduced"
+    assert found(Bias=rising, CCPP=rising, Energy=rising).verdict == "not-reproduced"
+    assert found(Bias=falling, CCPP=rising, Energy=falling).verdict == "partly"
+    assert found(Bias=falling, CCPP="It is away.", Energy=falling).verdict == "inconclusive"
+
+
+def test_unbiased_claim():
+    tolerance = declaration("efl_fg").claims["unbiased-loss-estimates"].tolerance
+    for exact, sampled, expected in (
+        (0.0, 1.0, "reproduced"),
+        (0.1, 1.0, "not-reproduced"),
+        (0.0, 9.0, "not-reproduced"),
+    ):
+        compared = unbiased([exact], {"draws": sampled}, tolerance)
+        assert judged("unbiased-loss-estimates", compared).verdict == expected
 
 
 # --- checks ------------------------------------------------------------------------------------------------------
@@ -274,7 +341,12 @@ def test_without_bias_only_its_own_part_is_lost(monkeypatch, tmp_path):
     lost = {name for name, claim in found["claims"].items() if claim["verdict"] == "not-testable"}
     assert lost == {"efl-fg-lower-mse-bias"}
     for name in ("fedboost-violates-at-least-13-percent", "bigger-budget-smaller-independence-number"):
-        assert "Bias: Bias cannot be had here" in found["claims"][name]["why"]
+        lacking = [one for one in found["claims"][name]["comparisons"] if one["test"] == "unavailable"]
+        assert lacking and all(one["setting"].startswith("Bias") for one in lacking)
+        assert {one["reason"] for one in lacking} == {"Bias cannot be had here."}
+    assert set(found["tables"]["table-1"]["numbers"]) == {
+        cell for cell in declaration("efl_fg").tables["table-1"].numbers if "Bias" not in cell
+    }
     assert not any("not_testable" in made for made in (*found["figures"].values(), *found["tables"].values()))
     assert "Bias" not in found["tables"]["table-1"]["columns"]
     assert "Energy" in found["tables"]["table-1"]["columns"]
