@@ -174,3 +174,15 @@ def test_there_is_one_version():
 def test_the_changelog_begins_with_this_version():
     newest, unreleased = re.search(r"^## ([\d.]+)(, unreleased)?$", (ROOT / "CHANGELOG.md").read_text(), re.M).groups()
     assert PROJECT["version"] == newest + (".dev0" if unreleased else "")
+
+
+def test_the_papers_are_cited():
+    from fedrepro.reproduction.paper import declaration, keys
+
+    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8").partition("\nreferences:\n")[2].split("  - type: ")[1:]
+    assert len(cited) == len(keys())
+    for about in (declaration(key).paper for key in keys()):
+        (entry,) = [one for one in cited if f'title: "{about.title}"\n' in one]
+        names = zip(re.findall(r'given-names: "(.+)"', entry), re.findall(r'family-names: "(.+)"', entry), strict=True)
+        assert [f"{given} {family}" for given, family in names] == about.authors
+        assert f"year: {about.year}\n" in entry and (about.url is None or f'url: "{about.url}"\n' in entry)

@@ -1,4 +1,4 @@
-"""The command line: ``fedrepro list | show | reproduce | verdicts | why | report | data | doctor | bench``.
+"""The command line: ``fedrepro list | show | reproduce | verdicts | why | report | export | data | doctor | bench``.
 
 Those who work on the package itself also have ``notebooks`` and ``reference``.
 
@@ -21,6 +21,7 @@ from fedrepro import __version__, settings
 from fedrepro.cli import complete
 from fedrepro.cli.doctor import doctor
 from fedrepro.cli.exits import INTERRUPTED, SIGNALLED, USERS_MISTAKE, complain, complain_of_disk
+from fedrepro.cli.export import export
 from fedrepro.cli.show import show
 from fedrepro.cli.signals import Terminated, end_cleanly
 from fedrepro.cli.verdicts import verdicts
@@ -137,6 +138,7 @@ def _options(
 app.command()(doctor)
 app.command()(verdicts)
 app.command()(show)
+app.command()(export)
 
 
 @app.command("list")

@@ -41,32 +41,35 @@ def build(output_dir: Path, source: Callable[[str], str] = source_hash) -> Path:
         The index.
     """
     papers = collect(output_dir, source)
-    environment = _environment()
+    pages = environment()
     shared = {"papers": papers, "badges": BADGES, "origin": origin()}
     for paper in papers:
         _copy_reference(paper, output_dir / paper.key / "reference")
         for template, name in (("paper.html", "index.html"), ("code.html", "code.html")):
-            page = environment.get_template(template).render(paper=paper, root="../", **shared)
+            page = pages.get_template(template).render(paper=paper, root="../", **shared)
             write_output(output_dir / paper.key / name, page.encode())
-    index = environment.get_template("index.html").render(totals=totals(papers), root="", **shared)
+    index = pages.get_template("index.html").render(totals=totals(papers), root="", **shared)
     target = output_dir / "index.html"
     write_output(target, index.encode())
     return target
 
 
-def _environment() -> "Environment":
-    environment = Environment(
+def environment(*, for_html: bool = True) -> "Environment":
+    """The templates, with the words that they use; only those for HTML escape what they are given."""
+    made = Environment(
         loader=PackageLoader("fedrepro.reproduction.report"),
-        autoescape=True,
+        autoescape=for_html,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
+    made.filters |= {
         "in_words": words.in_words,
         "seeds": words.seeds_in_words,
         "commit": words.short_commit,
         "cost": words.cost,
+        "duration": words.duration,
+        "markdown": words.markdown,
         "run": run_in_words,
         "tally": words.tally,
         "reading": words.reading,
@@ -83,14 +86,14 @@ def _environment() -> "Environment":
         "bibtex": bibtex,
         "citation": citation,
     }
-    environment.globals |= {
+    made.globals |= {
         "laid_out": tables.laid_out,
         "stand_in": stand_in,
         "directions": words.DIRECTIONS,
         "verdicts": VERDICTS,
         "reruns": RERUNS,
     }
-    return environment
+    return made
 
 
 def totals(papers: Iterable[PaperPage]) -> dict:

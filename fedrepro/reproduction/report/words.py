@@ -89,6 +89,11 @@ def prose(sentence: str) -> "Markup":
     return Markup(_EXPONENT.sub(r"\1<sup>\2</sup>", lowered))
 
 
+def markdown(text: str) -> str:
+    """A text that stays one cell of a Markdown table, and is no markup there."""
+    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", " ".join(_NEGATIVE.sub("−", text).split()))
+
+
 def label(source: str) -> str:
     """Where the paper has a figure or table, or to what of it an addition of ours belongs."""
     ours, mark, place = source.partition("; ")

@@ -8,6 +8,7 @@ import pytest
 
 from fedrepro.reproduction import report
 from fedrepro.reproduction.paper import keys
+from fedrepro.reproduction.report.handing_on import hand_on
 
 playwright = pytest.importorskip("playwright.sync_api")
 axe = pytest.importorskip("axe_playwright_python")
@@ -153,6 +154,15 @@ def test_without_a_script_every_claim_is_there(site, visit):
     page = visit(site / "index.html", script=False)
     assert not page.locator("#choose").is_visible()
     assert page.locator("table.claims tr[id]").count() == page.locator("table.claims tr[id]:visible").count() > 0
+
+
+def test_a_summary_fits_on_one_sheet(visit, tmp_path):
+    hand_on(tmp_path, source=lambda key: "")
+    summaries = sorted(tmp_path.glob("summary-*.html"))
+    assert len(summaries) == len(keys())
+    for path in summaries:
+        page = visit(path, media="print")
+        assert len(re.findall(rb"/Type /Page\b", page.pdf(prefer_css_page_size=True))) == 1, path.name
 
 
 def test_the_site_is_small(site):

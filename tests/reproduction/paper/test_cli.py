@@ -122,6 +122,7 @@ def test_version(call):
         (["report", "--output", "file"], "file/"),
         (["report", "--output", "file/below"], "cannot be written"),
         (["report", "--profile", "medium"], "no profile 'medium'"),
+        (["export", "--output", "file"], "cannot be written"),
         (["notebooks", "tinny"], "no paper 'tinny'"),
         (["reference", "tinny"], "no paper 'tinny'"),
         (["reference", "tiny"], "holds no results"),
@@ -174,6 +175,13 @@ def test_report_needs_no_run(call, tiny, tmp_path):
     assert result.exit_code == 0
     page = tmp_path / "new" / "folder" / "index.html"
     assert result.stdout == f"The page: {page.resolve().as_uri()}\n" and page.is_file()
+
+
+def test_export_names_what_it_wrote(call, tiny, tmp_path):
+    result = call("export", "--output", "hand")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == ["hand/fedrepro-site.zip", "hand/artifact-appendix.md"]
+    assert (tmp_path / "hand" / "fedrepro-site.zip").is_file()
 
 
 def test_why_goes_on_where_data_cannot_be_had(call, tiny, monkeypatch):

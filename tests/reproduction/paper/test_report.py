@@ -1,5 +1,6 @@
 import json
 import re
+import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from fedrepro import Paper, UserError
 from fedrepro.reproduction import figures, report, results, verdicts
 from fedrepro.reproduction.paper import folder, keys
+from fedrepro.reproduction.report.handing_on import hand_on
 from fedrepro.reproduction.report.readme import readme
 from fedrepro.reproduction.report.site import bibtex, origin
 from fedrepro.reproduction.report.words import cost, prose
@@ -380,6 +382,36 @@ def test_commits_are_linked_where_the_origin_is_a_known_forge(monkeypatch, remot
     monkeypatch.setattr("subprocess.run", lambda *_, **__: Done)
     monkeypatch.setattr("pathlib.Path.exists", lambda _: True)
     assert origin() == shown
+
+
+def test_what_is_handed_on_holds_the_whole_site_and_is_the_same_again(tiny, output, tmp_path):
+    keep_as_reference(tiny, output)
+    tiny.edit("paper.toml", "Section 5", "Section 5 | <5>")
+    written = hand_on(tmp_path / "export")
+    assert [path.name for path in written] == ["fedrepro-site.zip", "artifact-appendix.md", "summary-tiny.html"]
+    report.build(output)
+    with zipfile.ZipFile(written[0]) as archive:
+        held = {name.removeprefix("fedrepro-site/"): archive.read(name) for name in archive.namelist()}
+    assert held == {
+        path.relative_to(output).as_posix(): path.read_bytes() for path in output.rglob("*") if path.is_file()
+    }
+    before = [path.read_bytes() for path in written]
+    assert [path.read_bytes() for path in hand_on(tmp_path / "export")] == before
+
+
+def test_the_appendix_has_claim_command_time_and_expected_result(tiny, output, tmp_path):
+    keep_as_reference(tiny, output, seconds=60.0, trials={"number": 20, "seconds": 7260.0})
+    tiny.edit("paper.toml", 'source = "Section 5"', 'source = "Section 5 | <5>"')
+    hand_on(tmp_path)
+    text = (tmp_path / "artifact-appendix.md").read_text()
+    assert "fedrepro reproduce tiny --profile full    # 60 s for the notebook, 2 h 1 min of computing in 20" in text
+    (row,) = re.findall(r"^\| C1 .*$", text, re.M)
+    assert r"Section 5 \| \<5\>" in row and "| depends | Last is 0.48 nats below first" in row
+    assert len(re.split(r"(?<!\\)\|", row)) == 8
+
+
+def test_papers_without_a_full_run_are_not_handed_on(tiny, tmp_path):
+    assert [path.name for path in hand_on(tmp_path)] == ["fedrepro-site.zip", "artifact-appendix.md"]
 
 
 def test_references_of_all_papers_are_read():
