@@ -17,6 +17,7 @@ _HOME_OF = {
     "Study": "fedrepro.reproduction.study",
     "Trace": "fedrepro.trace",
     "UserError": "fedrepro.errors",
+    "compare": "fedrepro.comparison",
 }
 __all__ = ["__version__", "prepare", *_HOME_OF]
 

@@ -116,6 +116,8 @@ def _check_suits(name: str, value, annotation) -> None:
 def _suits(value, annotation) -> bool:
     """Whether a value is of the annotated kind; kinds that are not known here suit."""
     kind, parts = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
+    if kind is Any:
+        return True
     if kind in (Union, types.UnionType):
         return any(_suits(value, part) for part in parts)
     if kind is Literal:

@@ -13,7 +13,7 @@ from fedrepro.reproduction.paper import folder, keys
 from fedrepro.reproduction.verdicts import VERDICTS
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 RESULTS = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 
@@ -39,7 +39,7 @@ def test_counts_in_the_readme_are_the_reference_run_s():
         assert row and [int(number) for number in re.findall(r"\d+", row[1])] == [counted[word] for word in VERDICTS]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_files_that_a_page_points_to_are_there(page):
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
@@ -59,7 +59,15 @@ def test_files_that_a_page_or_notebook_names_are_there(page):
 
 def test_every_page_can_be_found_from_the_readme():
     linked = set(re.findall(r"\]\((docs/[^)#]+)\)", README))
-    assert linked == {page.relative_to(ROOT).as_posix() for page in PAGES if page.parent.name == "docs"}
+    reference = {ROOT / "docs" / "api" / "README.md"}  # which links the pages beside it
+    pages = reference | {page for page in PAGES if page.parent.name == "docs"}
+    assert linked == {page.relative_to(ROOT).as_posix() for page in pages}
+
+
+def test_the_reference_is_made_from_the_docstrings():
+    command = [sys.executable, ROOT / "tools" / "api_reference.py", "--check"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, f"run tools/api_reference.py: {done.stdout}{done.stderr}"
 
 
 def test_numbers_of_the_losses_are_the_reference_run_s():

@@ -223,6 +223,28 @@ class Federation:
             }
         )
 
+    def statistics(self) -> dict[str, float]:
+        """How the samples are spread over the clients.
+
+        ``clients``, ``samples``; ``smallest``, ``median`` and ``largest`` number of samples of a client;
+        ``size_spread``, their standard deviation over their mean; ``label_skew``, the mean over the samples of the
+        total-variation distance between the classes of their client and those of all: 0 where all clients have the
+        same shares of the classes, and near 1 where each has a class of its own among many. Targets are counted as in
+        `plot`.
+        """
+        counts, _ = heat_map.counts_by_class(self)
+        sizes = counts.sum(axis=1)
+        distances = 0.5 * np.abs(counts / sizes[:, None] - counts.sum(axis=0) / sizes.sum()).sum(axis=1)
+        return {
+            "clients": self.n_clients,
+            "samples": len(self),
+            "smallest": int(sizes.min()),
+            "median": float(np.median(sizes)),
+            "largest": int(sizes.max()),
+            "size_spread": float(sizes.std() / sizes.mean()),
+            "label_skew": float(distances @ sizes / sizes.sum()),
+        }
+
     def plot(self):
         """A heat map of the samples per client and class (a matplotlib figure).
 

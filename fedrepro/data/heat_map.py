@@ -40,7 +40,8 @@ def draw(federation):
     _label(axes.xaxis, names, "class")
     _label(axes.yaxis, federation.client_names, "client")
     axes.tick_params(axis="x", labelrotation=90 if max(map(len, names)) > 3 else 0)
-    axes.set_title(f"{len(federation):,} samples, {federation.n_clients} clients")
+    skew = federation.statistics()["label_skew"]
+    axes.set_title(f"{len(federation):,} samples, {federation.n_clients} clients, label skew {skew:.2f}")
     figure.colorbar(image, ax=axes, label="samples")
     if counts.size <= _MOST_NUMBERS:
         _write_numbers(axes, counts)

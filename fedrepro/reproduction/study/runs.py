@@ -7,6 +7,7 @@ from typing import overload
 
 import numpy as np
 
+from fedrepro.comparison import half_width
 from fedrepro.errors import DataUnavailable, UserError
 from fedrepro.trace import Trace
 
@@ -49,16 +50,37 @@ class Runs(Sequence):
         """A pandas DataFrame with a row per setting: its values, how many seeds, and the mean of each column's end."""
         import pandas as pd
 
+        rows = []
+        for group in self._by_settings():
+            means = {name: np.mean(values) for name, values in _ends(group).items()}
+            rows.append({**group[0].settings, "seeds": len(group), **means})
+        return pd.DataFrame(rows)
+
+    def summary(self):
+        """A pandas DataFrame with a row per setting and number: its mean at the end, with the 95 % interval over seeds.
+
+        The numbers are the columns of the traces, those of vectors with one number for each domain or client. The
+        interval is Student's; ``low`` and ``high`` are NaN where there is one seed.
+        """
+        import pandas as pd
+
+        rows = []
+        for group in self._by_settings():
+            frames = [run.trace.frame().iloc[-1] for run in group]
+            for name in [name for name in frames[0].index if name != "round"]:
+                values = np.array([float(frame[name]) for frame in frames])
+                mean, half = float(values.mean()), float(half_width(values))
+                found = {"number": name, "seeds": len(group), "mean": mean, "low": mean - half, "high": mean + half}
+                rows.append({**group[0].settings, **found})
+        return pd.DataFrame(rows)
+
+    def _by_settings(self) -> list[list[Run]]:
+        """The runs of each setting."""
         groups: list[list[Run]] = []
         for run in self:
             same = next((group for group in groups if group[0].settings == run.settings), None)
             same.append(run) if same else groups.append([run])
-        rows = []
-        for group in groups:
-            ends = {name: [run.trace[name][-1] for run in group] for name in group[0].trace.columns}
-            means = {name: np.mean(values) for name, values in ends.items() if np.ndim(values) == 1}
-            rows.append({**group[0].settings, "seeds": len(group), **means})
-        return pd.DataFrame(rows)
+        return groups
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -160,6 +182,12 @@ def at_hand(runs: Mapping) -> dict:
         reasons = dict.fromkeys(one.why for one in runs.values())
         raise DataUnavailable(" ".join(reasons))
     return found
+
+
+def _ends(group: Sequence[Run]) -> dict[str, list]:
+    """The last entry of each column that holds numbers, for each run."""
+    ends = {name: [run.trace[name][-1] for run in group] for name in group[0].trace.columns}
+    return {name: values for name, values in ends.items() if np.ndim(values) == 1}
 
 
 def _described(run: Run) -> str:

@@ -21,6 +21,14 @@ def test_runs_are_a_table_of_settings_and_ends():
     assert "0 trials" in Runs([])._repr_html_()
 
 
+def test_a_summary_has_intervals_over_the_seeds():
+    summary = Runs([run(0.1, 0, 1.0), run(0.1, 1, 3.0), run(0.5, 0, 5.0)]).summary()
+    (row,) = summary[(summary["step"] == 0.1) & (summary["number"] == "loss")].to_dict("records")
+    assert (row["seeds"], row["mean"]) == (2, 2.0) and row["high"] - 2.0 == pytest.approx(12.7062, abs=1e-4)
+    assert summary[(summary["step"] == 0.5) & (summary["number"] == "loss")]["low"].isna().all()
+    assert "of_domains_1" in set(summary["number"])
+
+
 def test_runs_without_data_raise_only_when_they_are_used():
     nothing = NoRuns(DataUnavailable("The texts are not there."))
     assert not nothing.select(step=0.1) and nothing.why in repr(nothing)
