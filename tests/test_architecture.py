@@ -8,7 +8,19 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 HOMES = {"fedrepro": "fedrepro", "kernels": "fedrepro.kernels", "papers": "fedrepro.papers"}
-GROUND = {"calls", "checks", "comparison", "eigen", "errors", "extras", "files", "settings", "streams", "target", "trace"}
+GROUND = {
+    "calls",
+    "checks",
+    "comparison",
+    "eigen",
+    "errors",
+    "extras",
+    "files",
+    "settings",
+    "streams",
+    "target",
+    "trace",
+}
 # Room -> the rooms that it may import, besides itself and the ground.
 MAY_IMPORT = {
     "kernels": set(),

@@ -147,7 +147,7 @@ def test_claims_are_chosen_by_verdict_paper_and_words(site, visit):
     page.locator("[name=order]").select_option("")
     assert shown(page) == everything
     page.locator("[name=text]").fill("no such words anywhere")
-    assert shown(page) == [] and page.locator("output").input_value() == f"0 of {len(everything)} claims"
+    assert shown(page) == [] and page.locator("output").inner_text() == f"0 of {len(everything)} claims"
 
 
 def test_without_a_script_every_claim_is_there(site, visit):
