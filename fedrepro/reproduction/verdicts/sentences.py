@@ -32,13 +32,13 @@ def effect(one: Judged, unit: str = "") -> str:
     assert one.mean is not None and one.low is not None and one.high is not None
     ours, theirs = compared.sides
     if compared.test == "equality":
-        size = f"{short(one.mean, 3)}{_unit(unit)} {_range(one.low, one.high)}"
+        size = f"{_sized(one.mean, unit, 3)} {_range(one.low, one.high)}"
         return f"{ours} and {theirs} differ by {size}, where {short(compared.tolerance)} is allowed"
     if one.mean >= 0:
         word, size, ends = compared.words[0], one.mean, _range(one.low, one.high)
     else:
         word, size, ends = compared.words[1], -one.mean, _range(-one.high, -one.low)
-    return f"{ours} is {short(size, 3)}{_unit(unit)} {word} {theirs} {ends}"
+    return f"{ours} is {_sized(size, unit, 3)} {word} {theirs} {ends}"
 
 
 def fill(template: str, verdict: Verdict, unit: str = "", published: Mapping[str, float] | None = None) -> str:
@@ -106,9 +106,9 @@ def reading_in_words(reading: Reading | Mapping[str, str]) -> str:
 
 def _reproduced(verdict: Verdict) -> str:
     settings = _settings(verdict.judged)
-    parts = [f"in all {len(settings)} settings"] if len(settings) > 1 else []
+    parts = [f"in {_all(len(settings), 'settings')}"] if len(settings) > 1 else []
     if len(verdict.readings) > 1:
-        parts.append(f"under all {len(verdict.readings)} readings")
+        parts.append(f"under {_all(len(verdict.readings), 'readings')}")
     said = f"It holds {' '.join(parts)}." if parts else "It holds."
     small = _settings([one for one in verdict.judged if one.negligible])
     return said + (f" In {listed(small, 'settings')} the effect is smaller than what matters." if small else "")
@@ -151,8 +151,8 @@ def _not_reproduced(verdict: Verdict) -> str:
     if example:
         return f"A counter-example: in {example.comparison.setting} {_instances(example.comparison)}."
     settings = _settings(against)
-    many = f" under all {len(verdict.readings)} readings" if len(verdict.readings) > 1 else ""
-    return f"The numbers say the opposite in {listed(settings, 'settings')}{many}."
+    many = f" under {_all(len(verdict.readings), 'readings')}" if len(verdict.readings) > 1 else ""
+    return _ended(f"The numbers say the opposite in {listed(settings, 'settings')}{many}")
 
 
 def _inconclusive(verdict: Verdict, matters: float | None, unit: str) -> str:
@@ -164,23 +164,30 @@ def _inconclusive(verdict: Verdict, matters: float | None, unit: str) -> str:
         wanted = [one.needed for one in undecided if one.needed is not None]
         said = f"Undecided in {listed(_settings(undecided), 'settings')} ({len(undecided)} of {random} comparisons)"
         if all(one.negligible for one in undecided):
-            said += f": any effect there is smaller than {short(matters or 0.0)}{_unit(unit)}, the least that matters"
+            said += f": any effect there is smaller than {_sized(matters or 0.0, unit)}, the least that matters"
         elif wanted:
-            size = f" for an effect of {short(matters)}{_unit(unit)}" if matters else ""
+            size = f" for an effect of {_sized(matters, unit)}" if matters else ""
             said += f": {seeds_in_words(max(wanted))}{size}"
         elif all(one.comparison.sample_error for one in undecided):
             said += ": the test set is too small to tell, whatever the number of seeds"
-        parts.append(f"{said}.")
+        parts.append(_ended(said))
     if missing:
-        parts.append(f"Not testable here: {listed(missing, 'settings')}.")
+        parts.append(_ended(f"Not testable here: {listed(missing, 'settings')}"))
     outcomes = [reading.outcome for reading in verdict.readings]
     if len(outcomes) > 1 and len(set(outcomes)) > 1:
-        counted = [f"{outcomes.count(word)} {said}" for word, said in _OUTCOMES.items() if word in outcomes]
-        parts.append(f"Of {len(outcomes)} readings {listed(counted, 'kinds')}.")
+        counts = {word: outcomes.count(word) for word in _OUTCOMES if word in outcomes}
+        counted = [f"{count} {_OUTCOMES[word][count > 1]}" for word, count in counts.items()]
+        parts.append(f"Of {len(outcomes)} readings {', '.join(counted[:-1])} and {counted[-1]}.")
     return " ".join(parts) or "Nothing decides it."
 
 
-_OUTCOMES = {"holds": "hold", "mixed": "are mixed", "fails": "fail", "open": "are undecided"}
+# Of one reading, and of several.
+_OUTCOMES = {
+    "holds": ("holds", "hold"),
+    "mixed": ("is mixed", "are mixed"),
+    "fails": ("fails", "fail"),
+    "open": ("is undecided", "are undecided"),
+}
 
 
 def _primary(verdict: Verdict) -> str:
@@ -212,8 +219,19 @@ def _range(low: float, high: float) -> str:
     return f"[{short(low, 3)}, {short(high, 3)}]"
 
 
-def _unit(unit: str) -> str:
-    return f" {unit}" if unit else ""
+def _sized(number: float, unit: str, digits: int = 4) -> str:
+    """A number with its unit, which loses its plural after one."""
+    said = short(number, digits)
+    return f"{said} {unit.removesuffix('s') if said == '1' else unit}".rstrip()
+
+
+def _all(count: int, things: str) -> str:
+    return f"both {things}" if count == 2 else f"all {count} {things}"
+
+
+def _ended(sentence: str) -> str:
+    """A sentence with one full stop, also where it ends in an abbreviation."""
+    return sentence if sentence.endswith(".") else f"{sentence}."
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -247,7 +247,7 @@ def test_results_hold_what_the_contract_says(tiny, quick_values, tmp_path):
     assert first["values"] == pytest.approx([0.9, 0.95, 1.0, 1.05, 1.1]) and first["mean"] == pytest.approx(1.0)
     assert claim["published"]["the end"]["place"] == "outside"
     assert [reading["primary"] for reading in claim["readings"]] == [True, False]
-    assert claim["sees"].startswith("First is 1 nats above last [")
+    assert claim["sees"].startswith("First is 1 nat above last [")
     assert written["errata"][0]["measured"] == {"printed": 0.3, "correct": 0.5}
     assert written["choices"][0]["measured"] is None
     assert {"commit", "versions", "seconds", "trials", "data", "source", "target"} == set(written["provenance"])

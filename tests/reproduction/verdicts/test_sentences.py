@@ -63,9 +63,10 @@ def test_the_reason_names_the_axis_that_decides_and_the_primary_reading():
 def test_the_reason_of_every_other_word():
     held = [lead(8.4, f"B = {budget}") for budget in (1, 2, 3, 4)]
     assert reason(judge(held)) == "It holds in all 4 settings."
+    assert reason(judge(held[:2])) == "It holds in both settings."
     mixed = judge([*held, lead(-8.4, "B = 5")])
     assert reason(mixed) == "It holds in 4 settings and fails in B = 5."
-    assert reason(judge([lead(-8.4)])) == "The numbers say the opposite in non-i.i.d.."
+    assert reason(judge([lead(-8.4)])) == "The numbers say the opposite in non-i.i.d."
     open_ = reason(judge([lead(0.05)], matters=0.5), 0.5, "points")
     assert open_.startswith("Undecided in non-i.i.d. (1 of 1 comparisons): about ")
     assert open_.endswith("would decide it for an effect of 0.5 points.")
@@ -74,6 +75,10 @@ def test_the_reason_of_every_other_word():
     assert reason(judge([unavailable("CCPP", "No CCPP here.")])) == "No CCPP here."
     partial = reason(judge([lead(8.4), unavailable("CCPP", "No CCPP here.")]))
     assert partial == "Not testable here: CCPP."
+    some = judge([lead(8.4, iterate="last"), lead(0.01, iterate="average")], primary={"iterate": "last"})
+    assert reason(some).endswith("Of 2 readings 1 holds and 1 is undecided.")
+    (one,) = judge([lead(1.0)]).judged
+    assert effect(one, "points").startswith("AFL is 1 point ahead of")
 
 
 def test_a_counter_example_is_shown():
