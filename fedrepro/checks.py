@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from numbers import Integral, Real
+from pathlib import Path
 from typing import TypeGuard
 
 import numpy as np
@@ -43,6 +44,13 @@ def check_count(name: str, value: object, least: int = 1) -> None:
         raise UserError(f"{name}={shown(value)} is not a whole number of at least {least}.")
     if value > _LARGEST_COUNT:
         raise UserError(f"{name}={shown(value)} is too large: choose at most {_LARGEST_COUNT:,}.")
+
+
+def checked_path(path: object) -> Path:
+    """The value as a path of a file."""
+    if not isinstance(path, str | Path) or not str(path):
+        raise UserError(f"path={shown(path)} is not the path of a file.")
+    return Path(path)
 
 
 def check_seed(seed: int) -> None:

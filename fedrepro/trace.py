@@ -11,7 +11,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from fedrepro import files
-from fedrepro.checks import check_known
+from fedrepro.checks import check_known, checked_path
 from fedrepro.errors import UserError
 from fedrepro.extras import optional
 
@@ -236,9 +236,9 @@ class Trace:
 
         What is code of your own (a model that you wrote, the functions of an ensemble) is left out: `load` takes it.
         """
-        arrays = {} if self.model is None else self.model.arrays(self)
+        target, arrays = checked_path(path), {} if self.model is None else self.model.arrays(self)
         try:
-            files.write_whole(Path(path), self._bytes(self._described() | _prefixed(_MODEL_ARRAY, arrays)))
+            files.write_whole(target, self._bytes(self._described() | _prefixed(_MODEL_ARRAY, arrays)))
         except OSError as problem:
             raise UserError(f"The trace cannot be written to {path}: {problem.strerror or problem}.") from problem
 
@@ -254,8 +254,9 @@ class Trace:
             Only where the trace was trained with code of your own: that model, the models of the ensemble in their
             order, or the function Q(l|x).
         """
+        source = checked_path(path)
         try:
-            with files.open_regular(Path(path)) as file:
+            with files.open_regular(source) as file:
                 content = file.read()
             trace = cls.from_bytes(content)
         except OSError as problem:

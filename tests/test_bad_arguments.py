@@ -10,11 +10,14 @@ import zlib
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import Ridge
 
-from fedrepro import Study, algorithms
+from fedrepro import Study, algorithms, compare
+from fedrepro.callbacks import Checkpoint, EarlyStop
 from fedrepro.data import Federation, splits
 from fedrepro.data.synthetic import power_law_mixture
 from fedrepro.errors import UserError
+from fedrepro.models import from_jax, from_sklearn
 from fedrepro.models.ensemble import from_densities, from_models, from_predictions, point_masses, unigrams
 from fedrepro.models.networks import MLP
 from fedrepro.models.regression import LogisticRegression
@@ -28,6 +31,7 @@ FEDERATION = Federation.from_arrays(X, Y, CLIENTS, DOMAINS)
 WORDS = Federation.from_arrays(None, RNG.integers(0, 5, 24), CLIENTS, CLIENTS % 2)
 TARGETS = Federation.from_arrays(X, RNG.random(24), CLIENTS)
 PREDICTED = from_models([lambda x: x[:, 0], lambda x: 0.5 + 0 * x[:, 0]], TARGETS)
+TRACE = algorithms.fedavg(FEDERATION, LogisticRegression(), rounds=1, step=0.1)
 TABLE = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "site": CLIENTS, "region": DOMAINS, "kind": Y})
 
 BAD = [
@@ -83,6 +87,15 @@ GOOD = {
     from_densities: {"matrix": np.eye(3)},
     from_predictions: {"predictions": np.ones((2, 24)), "federation": FEDERATION},
     from_models: {"models": [np.sin, np.cos], "federation": Federation.from_arrays(X[:, 0], Y)},
+    from_sklearn: {"estimator": Ridge()},
+    from_jax: {"init": np.zeros, "apply": np.dot},
+    compare: {"methods": {"one": lambda seed: TRACE}, "seeds": [0, 1], "on": FEDERATION},
+    TRACE.predict: {"x": X},
+    TRACE.predict_proba: {"x": X},
+    TRACE.evaluate: {"federation": FEDERATION},
+    Trace.load: {"path": "none.trace"},
+    EarlyStop: {"column": "loss"},
+    Checkpoint: {"path": "none.ckpt"},
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from fedrepro import files
-from fedrepro.checks import check_count
+from fedrepro.checks import check_count, checked_path
 from fedrepro.errors import UserError
 from fedrepro.trace import Progress
 
@@ -38,7 +38,7 @@ class Checkpoint:
 
     def __init__(self, path: str | Path, *, every: int = 1):
         check_count("every", every)
-        self._path, self._every, self._rows = Path(path), every, 0
+        self._path, self._every, self._rows = checked_path(path), every, 0
         self._call: dict[str, str] = {}
 
     def begins(self, algorithm: str, arguments: Mapping) -> None:

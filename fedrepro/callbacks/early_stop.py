@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from fedrepro.checks import check_count, check_known, is_number
+from fedrepro.checks import check_count, check_known, is_number, shown
 from fedrepro.errors import UserError
 from fedrepro.trace import Progress
 
@@ -32,9 +32,9 @@ class EarlyStop:
     def __init__(self, column: str, *, patience: int = 5, least: float = 0.0):
         check_count("patience", patience)
         if not (is_number(least) and 0 <= least < math.inf):
-            raise UserError(f"least={least!r} is not a finite number of at least 0.")
+            raise UserError(f"least={shown(least)} is not a finite number of at least 0.")
         if not isinstance(column, str):
-            raise UserError(f"column={column!r} is not the name of a column.")
+            raise UserError(f"column={shown(column)} is not the name of a column.")
         self._column, self._patience, self._least = column, patience, least
         self._sign = -1.0 if column.rpartition("_")[2] in _LARGER_IS_BETTER else 1.0
 

@@ -173,8 +173,6 @@ def test_mistakes_while_playing():
     with pytest.raises(UserError, match=r"Model 'model 1' costs 1 and the budget is 0.9: raise the budget"):
         ensemble.send(0.9)
     with pytest.raises(UserError, match="No round is open"):
-        ensemble.predict(0.1)
-    with pytest.raises(UserError, match="No round is open"):
         ensemble.learn([("a", 0.1, 0.1)])
     ensemble.send(1.0)
     with pytest.raises(UserError, match="A round is open"):

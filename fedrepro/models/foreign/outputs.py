@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fedrepro.checks import shown
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.models.link import softmax
@@ -12,10 +13,10 @@ CROSS_ENTROPY, SQUARED = "cross-entropy", "squared"
 
 def check_loss(loss) -> None:
     """The loss is known by name, or a function."""
-    if not callable(loss) and loss not in (CROSS_ENTROPY, SQUARED):
+    if not callable(loss) and not (isinstance(loss, str) and loss in (CROSS_ENTROPY, SQUARED)):
         raise UserError(
-            f"loss={loss!r} is not known: choose '{CROSS_ENTROPY}' or '{SQUARED}', or give a function from outputs and "
-            "targets to one loss for each sample."
+            f"loss={shown(loss)} is not known: choose '{CROSS_ENTROPY}' or '{SQUARED}', or give a function from "
+            "outputs and targets to one loss for each sample."
         )
 
 

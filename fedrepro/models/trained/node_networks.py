@@ -31,7 +31,7 @@ class NodeNetworks:
     def answer(self, trace: Trace, x, iterate: str, client: str | None, chances: bool) -> Answer:
         """As in `fedrepro.trace.Trained`."""
         _refuse_average(iterate)
-        if client not in self.clients:
+        if not isinstance(client, str) or client not in self.clients:
             raise UserError(
                 f"Every client has a network of its own here: say whose is asked, as in client={self.clients[0]!r}."
             )

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fedrepro.checks import shown
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.models.problem import Model, problem_of
@@ -91,4 +92,6 @@ def iterate_of(trace: Trace, iterate: str, last: str) -> np.ndarray:
 def refuse_client(client: str | None) -> None:
     """There is one model for all clients."""
     if client is not None:
-        raise UserError(f"client={client!r}: all clients share one model here; only omni_fedge trains one for each.")
+        raise UserError(
+            f"client={shown(client)}: all clients share one model here; only omni_fedge trains one for each."
+        )
