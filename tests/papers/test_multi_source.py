@@ -262,6 +262,18 @@ def test_number_of_domains_trial(made_up):
     assert one["worst_client"][0] > one["test_loss"][0]
 
 
+def chosen(problem: str, method: str, steps: int) -> dict:
+    """The settings with which a method is compared."""
+    of_irm = studies.irm_steps(problem, steps) if method == sources.FEDERATED_IRM else {}
+    return studies.CHOSEN[problem][method] | of_irm
+
+
+def test_irm_has_the_settings_of_the_full_profile_at_its_number_of_steps():
+    steps = declaration("multi_source").profiles["full"]["digits_steps"]
+    assert studies.irm_steps("digits", steps) == {"step": 0.001, "anneal": 150}
+    assert studies.irm_steps("digits", steps // 5) == {"step": 0.005, "anneal": 30}
+
+
 @pytest.mark.parametrize("method", list(studies.CHOSEN["adult"]))
 def test_every_method_of_the_comparison_on_adult(made_up, method):
     trace = sources.on_sources(
@@ -272,7 +284,7 @@ def test_every_method_of_the_comparison_on_adult(made_up, method):
         size=400,
         steps=20,
         points=2,
-        **studies.CHOSEN["adult"][method],
+        **chosen("adult", method, 20),
     )
     assert trace["accuracy"].shape == (2, 4) and 0 <= trace.final["outside"] <= 100
     assert trace["worst"][-1] == trace["accuracy"][-1].min()
@@ -289,7 +301,7 @@ def test_methods_on_coloured_digits(made_up, method):
         size=100,
         steps=20,
         points=2,
-        **studies.CHOSEN["digits"][method],
+        **chosen("digits", method, 20),
     )
     assert trace["accuracy"].shape == (2, 2) and 0 <= trace.final["outside"] <= 100
 
