@@ -40,7 +40,7 @@ reproduce: $(READY) ## run the papers and write out/<profile>/index.html
 full: PROFILE = full
 full: reproduce ## the same at the papers' own sizes (hours; goes on where it was stopped)
 
-report: $(READY) ## write the pages again from the results that are there
+report: $(READY) ## write the pages: the committed full runs, and your own run beside them
 	@$(FEDREPRO) report --profile $(PROFILE)
 
 test: $(READY) ## everything that CI checks, with a store and a cache of its own

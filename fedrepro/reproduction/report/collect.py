@@ -89,8 +89,8 @@ class PaperPage:
         return self.shown is not None and self.shown.profile == "full"
 
     @property
-    def origin(self) -> Path:
-        """The folder that holds the files of what is shown; only the reference's are copied into the site."""
+    def reference_folder(self) -> Path:
+        """Where the reference is committed; its files are copied into the site."""
         return folder(self.key) / "reference"
 
     @property
@@ -155,7 +155,7 @@ class PaperPage:
 
     def files_of(self, exhibit: Exhibit) -> list[str]:
         """The files of a figure or table that are there; a reference keeps no SVG."""
-        return [file for file in exhibit.files if not self.reference or (self.origin / file).is_file()]
+        return [file for file in exhibit.files if not self.reference or (self.reference_folder / file).is_file()]
 
     def other_data(self, exhibit: Exhibit) -> list[str]:
         """What is not the paper's own data, a phrase each."""

@@ -134,7 +134,7 @@ def _copy_reference(paper: PaperPage, target: Path) -> None:
     if paper.reference is not None:
         exhibits = (*paper.reference.figures.values(), *paper.reference.tables.values())
         names = ["results.json", *(file for exhibit in exhibits for file in paper.files_of(exhibit))]
-        wanted = {target / name: paper.origin / name for name in names}
+        wanted = {target / name: paper.reference_folder / name for name in names}
     with explained_disk_errors(target):
         for left in target.rglob("*") if target.is_dir() else ():
             if left.is_file() and left not in wanted:
