@@ -419,7 +419,7 @@ class OnlineEnsemble:
         for k in np.flatnonzero(self._state.graph[self._node]):
             value = float(self._models[self._names[k]](x))
             if not math.isfinite(value):
-                raise UserError(f"Model {self._names[k]!r} predicts {value}, which is not a finite number: mend it.")
+                raise UserError(f"Model {self._names[k]!r} predicts {value}, which is not a finite number: fix it.")
             found[int(k)] = value
         return found
 
