@@ -107,7 +107,7 @@ def fed_multiboost(
     traffic = Traffic()
     posterior = _posterior(domain_posterior, federation, seed, traffic)
     sources = Sources(federation, posterior)
-    examiner = None if test is None else Sources(test, posterior, like=sources)
+    on_test = None if test is None else Sources(test, posterior, like=sources)
     stumps = _stumps_of_clients(federation, thresholds, traffic)
     s = _checked_stumps(stumps_per_round, len(stumps))
     cells = _cells(federation, sources, stumps)
@@ -126,10 +126,10 @@ def fed_multiboost(
             member = Member(k, *stumps.place(chosen), sign)
             ensemble.add(member, step)  # line 19
             sources.follow(member, step)
-            if examiner is not None:
-                examiner.follow(member, step)
+            if on_test is not None:
+                on_test.follow(member, step)
         if t in stops:
-            row = evaluated(sources, examiner)
+            row = evaluated(sources, on_test)
             recorder.row(round=float(t), **row, step=step, sent=traffic.sent, received=traffic.received)
     return recorder.trace(final=ensemble.final() | parameters_of(posterior))  # lines 20 and 21
 
