@@ -167,3 +167,10 @@ def test_results_that_lack_what_the_paper_lists_are_refused(notebooks, monkeypat
     else:
         with pytest.raises(ValueError, match="either not listed or not produced"):
             notebooks.check_results("tiny", tmp_path)
+
+
+def test_the_stations_of_a_trial_are_functions_that_exist():
+    way = tool("way_of_a_trial")
+    for station, (file, function, caller) in way.STATIONS.items():
+        assert function == "*" or f"def {function}(" in (way.ROOT / file).read_text(), station
+        assert (way.ROOT / file).is_file() and (caller is None or (way.ROOT / caller).is_file()), station
