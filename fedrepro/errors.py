@@ -1,4 +1,4 @@
-"""Errors that a person can cause and mend: one clear sentence, exit code 2."""
+"""Errors that a user can cause and fix: one clear sentence, exit code 2."""
 
 
 class OneSentence:
@@ -9,8 +9,8 @@ class OneSentence:
 
 
 class UserError(OneSentence, Exception):
-    """Something the user can mend. The message is one sentence that says what is wrong and what to do."""
+    """Something the user can fix. The message is one sentence that says what is wrong and what to do."""
 
 
 class DataUnavailable(UserError):
-    """A data set cannot be had from any of the allowed sources: it costs its own figure, never the run."""
+    """A data set is unavailable from all of the allowed sources: it costs its own figure, never the run."""

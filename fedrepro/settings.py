@@ -1,4 +1,4 @@
-"""What the process is told from outside: environment variables, and nothing else reads them.
+"""What is set from outside: environment variables, which only this module reads.
 
 ==================== ======================================================= =============================
 variable             meaning                                                 default

@@ -18,10 +18,8 @@ the folder can run code as its owner; it is made for its owner alone.
 import contextlib
 import hashlib
 import inspect
-import os
 import pickle
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
@@ -37,6 +35,7 @@ from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
 
 from fedrepro import target
+from fedrepro.files import write_whole
 from fedrepro.settings import cache_folder, private_folder
 
 _Function = TypeVar("_Function", bound=Callable)
@@ -149,7 +148,8 @@ class _Cache(NullCache):
             return
         path, code = self._path(sig, cres.codegen), dumps(cres._reduce())
         with contextlib.suppress(OSError):  # a full or read-only disk costs the next process its time to compile
-            _write(path, hashlib.sha256(code).digest() + code)
+            private_folder(path.parent)
+            write_whole(path, hashlib.sha256(code).digest() + code)
 
     def _path(self, sig, codegen) -> Path:
         identity = repr((self._identity, str(sig), codegen.magic_tuple()))
@@ -165,19 +165,6 @@ def _identity(value) -> tuple | str:
         return repr(value)
     cells = [_identity(cell.cell_contents) for cell in function.__closure__ or ()]
     return function.__module__, function.__qualname__, function.__code__.co_firstlineno, *cells
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    private_folder(path.parent)
-    handle, temporary = tempfile.mkstemp(dir=path.parent)
-    try:
-        with open(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
 
 
 class _Kernel(CPUDispatcher):

@@ -196,3 +196,10 @@ def test_a_soak_finds_what_a_disturbance_breaks(tmp_path):
         "processes left": 1,
     }
     assert soak.tries == {"nothing": 1, "several things": 1}
+
+
+def test_the_stations_of_a_trial_are_functions_that_exist():
+    way = tool("way_of_a_trial")
+    for station, (file, function, caller) in way.STATIONS.items():
+        assert function == "*" or f"def {function}(" in (way.ROOT / file).read_text(), station
+        assert (way.ROOT / file).is_file() and (caller is None or (way.ROOT / caller).is_file()), station

@@ -153,7 +153,7 @@ def afl(
     if not fixed and not version.startswith("strongly-convex"):
         _check_step_domains(step_domains)
     problem = problem_of(model, federation)
-    examiner = None if test is None else _problem_of_test(model, problem, federation, test)
+    on_test = None if test is None else _problem_of_test(model, problem, federation, test)
     mixture = _first_mixture(mixtures, initial_mixture, federation.n_domains)
     active = mixture > 0 if fixed else np.ones(mixture.size, dtype=bool)
     game = _Game(
@@ -182,7 +182,7 @@ def afl(
         done = stop
         recorder.row(
             round=float(done),
-            **_evaluated(game, examiner, training_losses),
+            **_evaluated(game, on_test, training_losses),
             sent=sent * float(done),
             received=received * float(done),
         )
@@ -339,15 +339,15 @@ def _averages(state: steps_of.State) -> tuple[np.ndarray, np.ndarray]:
     return (state.w_sum / total).astype(state.w.dtype), state.mixture_sum / total
 
 
-def _evaluated(game: _Game, examiner: Problem | None, training_losses: bool) -> dict[str, np.ndarray]:
+def _evaluated(game: _Game, on_test: Problem | None, training_losses: bool) -> dict[str, np.ndarray]:
     """The columns of a row of the trace that say how good the iterates are."""
     state = game.state
     average, average_mixture = _averages(state)
-    last = _measured(game.problem if training_losses else None, examiner, state.w)
+    last = _measured(game.problem if training_losses else None, on_test, state.w)
     for values in (state.w, *last.values()):
         _check_finite(values, state)
     same = state.clock[0] == 0  # before the first step
-    averaged = last if same else _measured(game.problem if training_losses else None, examiner, average)
+    averaged = last if same else _measured(game.problem if training_losses else None, on_test, average)
     return (
         last
         | {f"average_{name}": values for name, values in averaged.items()}
@@ -355,10 +355,10 @@ def _evaluated(game: _Game, examiner: Problem | None, training_losses: bool) -> 
     )
 
 
-def _measured(problem: Problem | None, examiner: Problem | None, w: np.ndarray) -> dict[str, np.ndarray]:
+def _measured(problem: Problem | None, on_test: Problem | None, w: np.ndarray) -> dict[str, np.ndarray]:
     found = {} if problem is None else {"loss": problem.domain_losses(w)}
-    if examiner is not None:
-        found |= {f"test_{name}": values for name, values in examiner.metrics(w).items()}
+    if on_test is not None:
+        found |= {f"test_{name}": values for name, values in on_test.metrics(w).items()}
     return found
 
 
@@ -426,7 +426,7 @@ def _first_mixture(mixtures: Mixtures, given: Sequence[float] | None, domains: i
 def _problem_of_test(model: Model, problem: Problem, federation: Federation, test: Federation) -> Problem:
     if test.domain_names != federation.domain_names:
         raise UserError("The test data must have the domains of the federation, under the same names.")
-    examiner = problem_of(model, test)
-    if examiner.n_parameters != problem.n_parameters:
+    on_test = problem_of(model, test)
+    if on_test.n_parameters != problem.n_parameters:
         raise UserError("The test data must have the features of the federation: the model has another size on them.")
-    return examiner
+    return on_test

@@ -102,7 +102,7 @@ def irm(
     problem = problem_of(model, federation, DILATION)
     if penalty > 0 and problem.sizes.size < 2:
         raise UserError("IRM looks for what environments share: give the federation at least two domains.")
-    examiner = None if test is None else _examiner(model, problem, test)
+    on_test = None if test is None else _problem_on_test(model, problem, test)
     parties = _parties(federation) if federated else np.zeros(len(federation), dtype=np.int64)
     w = problem.initial(seed)
     optimise = Optimiser(optimiser, w, step, momentum)
@@ -131,7 +131,7 @@ def irm(
             if federated:
                 traffic = traffic.after(shares, w.size, weight > 0)
         done = stop
-        row = _evaluated(problem, examiner, w, everything)
+        row = _evaluated(problem, on_test, w, everything)
         recorder.row(round=float(done), **row, sent=traffic.sent, received=traffic.received)
         recorder.tell(reached)
     return recorder.trace(final={"w": w}, model=Parametric.of(model))
@@ -240,22 +240,22 @@ def _sizes(shares: list[_Share]) -> dict[tuple[int, int], int]:
 
 
 def _evaluated(
-    problem: Problem, examiner: Problem | None, w: np.ndarray, everything: list[np.ndarray]
+    problem: Problem, on_test: Problem | None, w: np.ndarray, everything: list[np.ndarray]
 ) -> dict[str, np.ndarray]:
     row = {
         "loss": problem.metrics(w)["loss"],
         "penalty": np.array([problem.dilations(w, rows).mean() ** 2 for rows in everything]),
     }
-    if examiner is not None:
-        row |= {f"test_{name}": values for name, values in examiner.metrics(w).items()}
+    if on_test is not None:
+        row |= {f"test_{name}": values for name, values in on_test.metrics(w).items()}
     return row
 
 
-def _examiner(model: Model, problem: Problem, test: Federation) -> Problem:
-    examiner = problem_of(model, test)
-    if examiner.n_parameters != problem.n_parameters:
+def _problem_on_test(model: Model, problem: Problem, test: Federation) -> Problem:
+    on_test = problem_of(model, test)
+    if on_test.n_parameters != problem.n_parameters:
         raise UserError("The test data must have the features of the federation: the model has another size on them.")
-    return examiner
+    return on_test
 
 
 def _check_finite(w: np.ndarray, t: int) -> None:

@@ -46,7 +46,7 @@ def get(
 ) -> None:
     """Fetch data sets, so that later runs need no network.
 
-    With --all, what cannot be had is reported at the end and is no error, unless nothing at all could be had.
+    With --all, what is unavailable is reported at the end and is no error, unless nothing at all could be fetched.
     """
     if bool(names) == everything:
         raise UserError("Name the data sets to fetch, or give --all, but not both.")
@@ -188,7 +188,7 @@ def _source_in_words(row: dict) -> str:
     fetched_from = [source for source in row["obtainable"] if source != "folder"]
     if fetched_from:
         return f"get: {row['download'] / 1e6:.1f} MB" if fetched_from == ["carrier"] else f"via {fetched_from[0]}"
-    return "folder only" if row["obtainable"] else "not to be had"
+    return "folder only" if row["obtainable"] else "unavailable"
 
 
 def _in_short(licence: str) -> str:

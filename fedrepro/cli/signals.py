@@ -1,4 +1,4 @@
-"""Ends the command when it is told to: by Ctrl-C, a batch system, ``timeout``, or a terminal that is closed."""
+"""Ends the command when it is asked to: by Ctrl-C, a batch system, ``timeout``, or a terminal that is closed."""
 
 import signal
 
@@ -6,7 +6,7 @@ _NAMES = ("SIGTERM", "SIGHUP", "SIGQUIT")
 
 
 class Terminated(BaseException):
-    """A signal has told this process to end.
+    """A signal has asked this process to end.
 
     Like KeyboardInterrupt it passes through what handles errors; whatever started a process ends it on the way.
     """

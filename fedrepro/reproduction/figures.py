@@ -204,7 +204,7 @@ class Drawing:
         place[last] = content
 
     def legend(self, ax=None, *, title: str | None = None, columns: int = 5):
-        """One legend for all panels, below them, with the entries of one of them; of the first unless told."""
+        """One legend for all panels, below them, with the entries of one of them; by default the first."""
         return legend(self.figure, self.axes[0] if ax is None else ax, title=title, columns=columns)
 
 

@@ -299,7 +299,7 @@ def _duration(seconds: float) -> str:
 
 
 def cluster_summary(usage: Iterable[Mapping]) -> str:
-    """One sentence on what studies had of a cluster."""
+    """One sentence on what studies used of a cluster."""
     usage = list(usage)
     workers = {worker for one in usage for worker in one["workers"]}
     trials, retries, trial_seconds, seconds = (

@@ -42,7 +42,7 @@ def plan_paper(key: str, values: Mapping[str, Any]) -> PaperPlan:
 
 @contextlib.contextmanager
 def processes(profile: str) -> Iterator[None]:
-    """What the workers and kernels that start meanwhile need to be told; the workers end with it."""
+    """Sets what the workers and kernels that start meanwhile need; the workers end with it."""
     # Variables that are set here reach all of them, so that they find each other's compiled programs.
     with settings.environment(settings.compiling_fast() if profile == "quick" else {}):
         try:

@@ -81,7 +81,7 @@ def test_get_all_reports_what_cannot_be_had(only_local):
     shown = run("get", "--all")
     assert "local: only from publisher" in shown
     assert "1 of 2 data sets are at hand" in shown
-    assert "- The data set 'absent' cannot be had" in shown and "In its place there is 'local'." in shown
+    assert "- The data set 'absent' is unavailable" in shown and "In its place there is 'local'." in shown
 
 
 def test_get_all_that_gets_all_or_nothing(only_local, monkeypatch):
@@ -92,7 +92,7 @@ def test_get_all_that_gets_all_or_nothing(only_local, monkeypatch):
 
 
 def test_get_by_name_needs_them_all(only_local):
-    with pytest.raises(DataUnavailable, match="'absent' cannot be had"):
+    with pytest.raises(DataUnavailable, match="'absent' is unavailable"):
         run("get", "local", "absent")
 
 
@@ -114,7 +114,7 @@ def test_licence_in_short(licence, short):
 
 def test_list_says_where_to_get_what_is_not_here(only_local, monkeypatch):
     shown = run("list")
-    assert "via publisher" in shown and "not to be had" in shown
+    assert "via publisher" in shown and "unavailable" in shown
     folder = table.Folder(("local.txt",), decode)
     entry = dataclasses.replace(table.TABLE["local"], variants=(table.Variant("only", "0" * 64, 1, folder=folder),))
     monkeypatch.setattr(cli, "TABLE", {"local": entry})

@@ -165,7 +165,7 @@ def test_without_the_corpus_and_its_stand_ins_both_reasons_are_told(publish, ser
     for name in ("first", "second"):
         publish("0" * 64, lambda files: None, name=name)
     monkeypatch.setattr(stand_ins, "DOCUMENTS", ("first", "second"))
-    with pytest.raises(DataUnavailable, match=r"'first' cannot be had.*'second' cannot be had"):
+    with pytest.raises(DataUnavailable, match=r"'first' is unavailable.*'second' is unavailable"):
         stand_ins.find_or_stand_in("first")
 
 

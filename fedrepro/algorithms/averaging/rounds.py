@@ -137,7 +137,7 @@ class Journal:
         check_count("rounds", rounds)
         self._model, self._rounds = model, int(rounds)
         self._problem = clients.problem if training_losses else None
-        self._examiner = None if test is None else _problem_of_test(model, clients, test)
+        self._problem_on_test = None if test is None else _problem_of_test(model, clients, test)
         self._due = set(evaluation_steps(evaluate, rounds))
         self._recorder = Recorder(clients.federation.domain_names, callbacks=callbacks)
         self._sent = self._received = 0.0
@@ -167,8 +167,8 @@ class Journal:
         if t not in self._due or t <= self._resumed_at:
             return
         found = {} if self._problem is None else {"loss": self._problem.client_metrics(w)["loss"]}
-        if self._examiner is not None:
-            found |= {f"test_{name}": values for name, values in self._examiner.client_metrics(w).items()}
+        if self._problem_on_test is not None:
+            found |= {f"test_{name}": values for name, values in self._problem_on_test.client_metrics(w).items()}
         for name, values in found.items():
             if not np.all(np.isfinite(values)):
                 raise UserError(f"{name} is no longer finite after {t} rounds: choose a smaller step.")
@@ -215,7 +215,7 @@ def _checked_threads(threads: int, model: Model, problem: Problem) -> int:
 def _problem_of_test(model: Model, clients: Clients, test: Federation) -> Problem:
     if test.domain_names != clients.federation.domain_names:
         raise UserError("The test data must have the domains of the federation, under the same names.")
-    examiner = problem_of(model, test)
-    if examiner.n_parameters != clients.problem.n_parameters:
+    on_test = problem_of(model, test)
+    if on_test.n_parameters != clients.problem.n_parameters:
         raise UserError("The test data must have the features of the federation: the model has another size on them.")
-    return examiner
+    return on_test

@@ -110,7 +110,7 @@ def fed_multiboost(
     traffic = Traffic()
     posterior = _posterior(domain_posterior, federation, seed, traffic)
     sources = Sources(federation, posterior)
-    examiner = None if test is None else Sources(test, posterior, like=sources)
+    on_test = None if test is None else Sources(test, posterior, like=sources)
     stumps = _stumps_of_clients(federation, thresholds, traffic)
     s = _checked_stumps(stumps_per_round, len(stumps))
     cells = _cells(federation, sources, stumps)
@@ -119,7 +119,7 @@ def fed_multiboost(
     ensemble = Ensemble()  # line 1
     recorder = Recorder(federation.domain_names, None if test is None else test.domain_names, callbacks)
     step, done = 0.0, 0
-    changing = [sources.f, known] if examiner is None else [sources.f, known, examiner.f]
+    changing = [sources.f, known] if on_test is None else [sources.f, known, on_test.f]
     if (saved := recorder.resumed()) is not None:
         restore(changing, saved["changing"])
         ensemble.restore(saved["ensemble"])
@@ -139,9 +139,9 @@ def fed_multiboost(
             member = Member(k, *stumps.place(chosen), sign)
             ensemble.add(member, step)  # line 19
             sources.follow(member, step)
-            if examiner is not None:
-                examiner.follow(member, step)
-        done, row = stop, evaluated(sources, examiner)
+            if on_test is not None:
+                on_test.follow(member, step)
+        done, row = stop, evaluated(sources, on_test)
         recorder.row(round=float(done), **row, step=step, sent=traffic.sent, received=traffic.received)
         recorder.tell(reached)
     return recorder.trace(  # lines 20 and 21

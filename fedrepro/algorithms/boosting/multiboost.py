@@ -114,7 +114,7 @@ def multiboost(
         check_initial_step(initial_step)
     posterior = chosen_posterior(domain_posterior, federation, fit_domain_posterior)
     sources = Sources(federation, posterior)
-    examiner = None if test is None else Sources(test, posterior, like=sources)
+    on_test = None if test is None else Sources(test, posterior, like=sources)
     stumps = stumps_on(sources.x, thresholds)
     codes = [stumps.codes(sources.x[sources.of(k)]) for k in range(federation.n_domains)]
     choose = _choose_for_soft_maximum if step == "smoothed" else _choose_for_worst_domains
@@ -122,7 +122,7 @@ def multiboost(
     gathered = float(len(federation) * (sources.x.shape[1] + 2))  # features, label and domain of every sample
     recorder = Recorder(federation.domain_names, None if test is None else test.domain_names, callbacks)
     member, last, done = None, 0.0, 0
-    scores_so_far = [sources.f] if examiner is None else [sources.f, examiner.f]
+    scores_so_far = [sources.f] if on_test is None else [sources.f, on_test.f]
     if (saved := recorder.resumed()) is not None:
         restore(scores_so_far, saved["scores"])
         ensemble.restore(saved["ensemble"])
@@ -144,10 +144,10 @@ def multiboost(
                     last = kernels.best_step(sources.losses(), moves, sources.offsets, k, limit)
             ensemble.add(member, last)  # line 12
             sources.follow(member, last)
-            if examiner is not None:
-                examiner.follow(member, last)
+            if on_test is not None:
+                on_test.follow(member, last)
         done = stop
-        recorder.row(round=float(done), **evaluated(sources, examiner), step=last, sent=0.0, received=gathered)
+        recorder.row(round=float(done), **evaluated(sources, on_test), step=last, sent=0.0, received=gathered)
         recorder.tell(reached)
     return recorder.trace(  # lines 13 and 14
         final=ensemble.final() | parameters_of(posterior), model=boosted(posterior, domain_posterior, sources)
@@ -279,14 +279,14 @@ class Sources:
         self.f += weight * self.said_by(member)
 
 
-def evaluated(sources: Sources, examiner: Sources | None) -> dict[str, np.ndarray]:
+def evaluated(sources: Sources, on_test: Sources | None) -> dict[str, np.ndarray]:
     """The columns of a row that come from the present f; a score of 0 is a mistake."""
     row = {"loss": sources.means(sources.losses()), "error": sources.means(1.0 * (sources.y * sources.f <= 0))}
     if not np.isfinite(row["loss"]).all():
         raise UserError("The exponential loss is no longer finite: choose a smaller step.")
-    if examiner is not None:
-        error = examiner.means(1.0 * (examiner.y * examiner.f <= 0))
-        row |= {"test_loss": examiner.means(examiner.losses()), "test_error": error, "test_accuracy": 1.0 - error}
+    if on_test is not None:
+        error = on_test.means(1.0 * (on_test.y * on_test.f <= 0))
+        row |= {"test_loss": on_test.means(on_test.losses()), "test_error": error, "test_accuracy": 1.0 - error}
     return row
 
 

@@ -442,7 +442,7 @@ class OnlineEnsemble:
         for k in asked:
             value = float(self._models[self._names[k]](x))
             if not math.isfinite(value):
-                raise UserError(f"Model {self._names[k]!r} predicts {value}, which is not a finite number: mend it.")
+                raise UserError(f"Model {self._names[k]!r} predicts {value}, which is not a finite number: fix it.")
             found[int(k)] = value
         return found
 

@@ -55,10 +55,10 @@ class Nodes:
         if test is not None:
             if test.client_names != federation.client_names:
                 raise UserError("The test data must have the clients of the federation, under the same names.")
-            examiner = _problem(model, test)
-            if examiner.n_parameters != self.problem.n_parameters:
+            on_test = _problem(model, test)
+            if on_test.n_parameters != self.problem.n_parameters:
                 raise UserError("The test data must have the features of the federation: the model has another size.")
-            self._parts["test"] = (*_filled(examiner), test.offsets)
+            self._parts["test"] = (*_filled(on_test), test.offsets)
 
     def starts(self, initial: np.ndarray | None, common: bool, seed: int) -> np.ndarray:
         """The networks before the first round, shape (N, d): given ones, or drawn; all the same, or each its own."""

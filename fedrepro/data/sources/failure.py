@@ -1,4 +1,4 @@
-"""Why a source could not serve: caught where the next source is tried, told to the user when none is left."""
+"""Why a source could not serve: caught where the next source is tried, reported to the user when none is left."""
 
 
 class SourceFailed(Exception):

@@ -142,7 +142,7 @@ def _first_that_serves(entry: Dataset, wanted: str | None) -> tuple[Found, objec
             except SourceFailed as failure:
                 tried.append(f"{variant.name} from {source} ({failure})")
     raise DataUnavailable(
-        f"The data set {entry.name!r} cannot be had: tried {'; '.join(tried) or 'nothing, no allowed source has it'}; "
+        f"The data set {entry.name!r} is unavailable: tried {'; '.join(tried) or 'nothing, no allowed source has it'}; "
         "set FEDREPRO_DATA to a folder that has it, or allow more sources with FEDREPRO_SOURCES."
     )
 

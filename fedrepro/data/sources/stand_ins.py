@@ -1,4 +1,4 @@
-"""Corpora that may stand in for one another, so that an experiment runs where the first choice cannot be had.
+"""Corpora that may stand in for one another, so that an experiment runs where the first choice is unavailable.
 
 A stand-in counts as a variant of the data set that it stands in for, with its own name in front: ``ptb`` is served as
 ``mikolov``, or as ``wikitext_2:raw``. So the results say what they were made from.

@@ -244,7 +244,7 @@ def _attempt(task: Task) -> Outcome:
         return Outcome(task.key, trace.to_bytes(), time.perf_counter() - start)
     except UserError as error:
         return Outcome(task.key, error=str(error), user_error=type(error))
-    except Exception as error:  # whatever a trial raises is told to the process that runs the study
+    except Exception as error:  # whatever a trial raises is reported to the process that runs the study
         return Outcome(task.key, error=f"{type(error).__name__}: {error}", details=traceback.format_exc())
 
 

@@ -88,7 +88,7 @@ class Study:
         return "data" in inspect.signature(self.trial).parameters
 
     def identities(self) -> dict[str, str]:
-        """Name to ``"variant:digest"`` of the data sets; raises DataUnavailable where one cannot be had."""
+        """Name to ``"variant:digest"`` of the data sets; raises DataUnavailable where one is missing."""
         if isinstance(self.data, Mapping):
             return dict(self.data)
         found = {name: find_or_stand_in(name) for name in self.data}
@@ -144,7 +144,7 @@ class Study:
         return last.run(engine, progress)
 
     def listed(self, group: str = "") -> "Listed":
-        """The trials of this study, for `Work`; raises DataUnavailable where a data set cannot be had.
+        """The trials of this study, for `Work`; raises DataUnavailable where a data set is missing.
 
         Parameters
         ----------

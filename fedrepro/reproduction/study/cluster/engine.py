@@ -39,7 +39,7 @@ class Cluster:
     Attributes
     ----------
     usage
-        What each call of `outcomes` had of the cluster.
+        What each call of `outcomes` used of the cluster.
     """
 
     address: str
@@ -193,7 +193,7 @@ class _Run:
 
 
 class _Usage:
-    """What a study had of the cluster."""
+    """What a study used of the cluster."""
 
     def __init__(self):
         self._started = time.monotonic()
@@ -231,7 +231,7 @@ class _Usage:
 
 @contextlib.contextmanager
 def _connected(address: str) -> Iterator:
-    """A client that says nothing on standard error: what goes wrong is told in our own words."""
+    """A client that says nothing on standard error: what goes wrong is said in our own words."""
     with optional():
         from distributed import Client
         from distributed.versions import VersionMismatchWarning
