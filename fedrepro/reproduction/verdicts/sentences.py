@@ -94,8 +94,9 @@ def seeds_in_words(needed: Seeds | None) -> str:
     if needed is None:
         return "no number of seeds would decide it"
     if needed.high >= MOST_SEEDS:
-        return f"more than {needed.low:,} seeds would be needed"
-    return f"about {needed.number:,} seeds ({needed.low:,} to {needed.high:,}) would decide it"
+        return f"more than {_roughly(needed.low)} seeds would be needed"
+    number, low, high = (_roughly(count) for count in needed)
+    return f"about {number} seeds ({low} to {high}) would decide it"
 
 
 def reading_in_words(reading: Reading | Mapping[str, str]) -> str:
@@ -223,6 +224,11 @@ def _sized(number: float, unit: str, digits: int = 4) -> str:
     """A number with its unit, which loses its plural after one."""
     said = short(number, digits)
     return f"{said} {unit.removesuffix('s') if said == '1' else unit}".rstrip()
+
+
+def _roughly(count: int) -> str:
+    """A number of seeds in two digits: its range says how little more is known."""
+    return f"{round(count, 2 - len(str(count))) if count > 99 else count:,}"
 
 
 def _all(count: int, things: str) -> str:

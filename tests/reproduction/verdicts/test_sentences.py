@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from fedrepro.reproduction.verdicts import bound, equal, judge, less, more, short, unavailable
-from fedrepro.reproduction.verdicts.sentences import effect, fill, reason, slots
+from fedrepro.reproduction.verdicts.intervals import MOST_SEEDS, Seeds
+from fedrepro.reproduction.verdicts.sentences import effect, fill, reason, seeds_in_words, slots
 
 WOBBLE = np.array([-1.0, 1.0, -0.5, 0.5, 0.2, -0.2, 0.8, -0.8, 0.1, -0.1])
 NAMES = ("AFL", "FedAvg")
@@ -79,6 +80,15 @@ def test_the_reason_of_every_other_word():
     assert reason(some).endswith("Of 2 readings 1 holds and 1 is undecided.")
     (one,) = judge([lead(1.0)]).judged
     assert effect(one, "points").startswith("AFL is 1 point ahead of")
+
+
+def test_numbers_of_seeds_are_rough():
+    assert seeds_in_words(Seeds(158_128, 106_594, 248_880)) == (
+        "about 160,000 seeds (110,000 to 250,000) would decide it"
+    )
+    assert seeds_in_words(Seeds(36, 22, 70)) == "about 36 seeds (22 to 70) would decide it"
+    assert seeds_in_words(Seeds(9_000, 5_123, MOST_SEEDS)) == "more than 5,100 seeds would be needed"
+    assert seeds_in_words(None) == "no number of seeds would decide it"
 
 
 def test_a_counter_example_is_shown():
