@@ -8,7 +8,7 @@ from typing import Any
 from fedrepro.extras import optional
 from fedrepro.reproduction.paper.displays import rounded
 from fedrepro.reproduction.results import Claim, Comparison, Number, Provenance
-from fedrepro.reproduction.verdicts import short
+from fedrepro.reproduction.verdicts.sentences import roughly, short
 
 with optional():
     from markupsafe import Markup, escape
@@ -119,7 +119,7 @@ def undecided(one: Comparison) -> str:
         return "smaller than what matters"
     if not one.needed:
         return "no number of seeds decides it"
-    return f"{one.needed[1]:,} to {one.needed[2]:,} seeds would decide it"
+    return f"{roughly(one.needed[1])} to {roughly(one.needed[2])} seeds would decide it"
 
 
 def published_lines(claim: Claim) -> list[tuple[str, str]]:

@@ -94,8 +94,8 @@ def seeds_in_words(needed: Seeds | None) -> str:
     if needed is None:
         return "no number of seeds would decide it"
     if needed.high >= MOST_SEEDS:
-        return f"more than {_roughly(needed.low)} seeds would be needed"
-    number, low, high = (_roughly(count) for count in needed)
+        return f"more than {roughly(needed.low)} seeds would be needed"
+    number, low, high = (roughly(count) for count in needed)
     return f"about {number} seeds ({low} to {high}) would decide it"
 
 
@@ -226,7 +226,7 @@ def _sized(number: float, unit: str, digits: int = 4) -> str:
     return f"{said} {unit.removesuffix('s') if said == '1' else unit}".rstrip()
 
 
-def _roughly(count: int) -> str:
+def roughly(count: int) -> str:
     """A number of seeds in two digits: its range says how little more is known."""
     return f"{round(count, 2 - len(str(count))) if count > 99 else count:,}"
 
