@@ -119,16 +119,8 @@ def less(
     sample_error: float | None = None,
 ) -> Comparison:
     """The claim that ours is less than theirs, paired by seed; see `more`."""
-    first, second = _paired(ours, theirs)
-    return Comparison(
-        setting,
-        dict(reading or {}),
-        "advantage",
-        _without_rounding(second - first, first, second),
-        sides=_sides(names, first, second),
-        words=words,
-        sample_error=sample_error,
-    )
+    mirrored = more(theirs, ours, setting=setting, names=names[::-1], reading=reading, sample_error=sample_error)
+    return replace(mirrored, sides=dict(reversed(mirrored.sides.items())), words=words)
 
 
 def equal(
