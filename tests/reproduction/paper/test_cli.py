@@ -97,8 +97,8 @@ def test_help_is_asked_for_in_short(call, arguments):
 
 def test_commands_for_maintainers_stand_apart(call):
     users, _, maintainers = call("--help").stdout.partition("For maintainers")
-    assert "reproduce" in users and "notebooks " not in users and "reference " not in users
-    assert "notebooks " in maintainers and "reference " in maintainers
+    assert "│ reproduce " in users and "│ notebooks " not in users and "│ reference " not in users
+    assert "│ notebooks " in maintainers and "│ reference " in maintainers
 
 
 def test_version(call):
