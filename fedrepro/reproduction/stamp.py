@@ -23,6 +23,7 @@ from fedrepro import settings, target
 from fedrepro.files import write_output
 from fedrepro.reproduction.paper.schema import declaration, folder, keys
 from fedrepro.reproduction.results import to_json
+from fedrepro.reproduction.site_files import WRITTEN_BESIDE_A_PAPER
 
 NAME = ".made-from.json"
 _NO_PART_IN_RESULTS = {"bench", "cli", "kernels", "papers"}  # kernels and papers may lie elsewhere, and are added
@@ -40,14 +41,17 @@ class Stamp:
         The folder.
     inputs
         Kind of input to name to value, as JSON knows them.
+    of_others
+        What others write into the folder: it is no part of this output.
     """
 
     folder: Path
     inputs: Mapping[str, Mapping[str, Any]]
+    of_others: frozenset[str] = frozenset()
 
     def leave(self, read: Iterable[Path] = ()) -> None:
         """Say that the output is made; ``read`` are the files behind it, be they there or not."""
-        files = {str(path): _state(path) for path in (*read, *_below(self.folder))}
+        files = {str(path): _state(path) for path in (*read, *self._output())}
         write_output(self.folder / NAME, to_json({"inputs": self.inputs, "files": files}))
 
     def differences(self) -> list[str] | None:
@@ -58,8 +62,12 @@ class Stamp:
         except (OSError, ValueError, LookupError, TypeError, AttributeError):  # there is none, or it is damaged
             return None
         changed = [f"{path} has changed" for path, state in files.items() if _state(path) != state]
-        changed += [f"{path} is new" for path in _below(self.folder) if path not in files]
+        changed += [f"{path} is new" for path in self._output() if path not in files]
         return [*_changes(inputs, json.loads(to_json(self.inputs))), *changed]
+
+    def _output(self) -> Iterator[Path]:
+        """The files of the output."""
+        return (path for path in _below(self.folder) if path.relative_to(self.folder).parts[0] not in self.of_others)
 
 
 def paper_stamps(papers: Mapping[str, Mapping[str, Any]], profile: str, output: Path) -> dict[str, Stamp]:
@@ -69,6 +77,7 @@ def paper_stamps(papers: Mapping[str, Mapping[str, Any]], profile: str, output: 
         key: Stamp(
             output.absolute() / key,
             {"parameter": {"profile": profile, **values}} | shared | {"source": package | _paper_sources(key)},
+            of_others=frozenset(WRITTEN_BESIDE_A_PAPER),
         )
         for key, values in papers.items()
     }

@@ -192,7 +192,10 @@ class CarelessProblem(Problem):
 
 
 NO_MODELS = {
-    "of another library": (Foreign(), "A model has a method on.* and LogisticRegression of sklearn has not: wrap it in fedrepro.models.from_sklearn"),
+    "of another library": (
+        Foreign(),
+        "A model has a method on.* and LogisticRegression of sklearn has not: wrap it in fedrepro.models.from_sklearn",
+    ),
     "a list": ([1, 2], "returns a fedrepro.models.Problem, and list has not"),
     "a class": (LeastSquares, r"model is the class LeastSquares: call it, as in LeastSquares\(…\)"),
     "not set up": (Careless(), r"CarelessProblem must set n_parameters, and its __init__ call super\(\).__init__"),

@@ -14,6 +14,7 @@ from fedrepro.reproduction.provenance import source_hash
 from fedrepro.reproduction.report import tables, words
 from fedrepro.reproduction.report.code import coloured
 from fedrepro.reproduction.report.collect import RERUNS, PaperPage, collect, stand_in
+from fedrepro.reproduction.site_files import CODE, INDEX, REFERENCE
 from fedrepro.reproduction.verdicts import VERDICTS
 from fedrepro.reproduction.verdicts.agreement import Family
 
@@ -44,12 +45,12 @@ def build(output_dir: Path, source: Callable[[str], str] = source_hash) -> Path:
     pages = environment()
     shared = {"papers": papers, "badges": BADGES, "origin": origin()}
     for paper in papers:
-        _copy_reference(paper, output_dir / paper.key / "reference")
-        for template, name in (("paper.html", "index.html"), ("code.html", "code.html")):
+        _copy_reference(paper, output_dir / paper.key / REFERENCE)
+        for template, name in (("paper.html", INDEX), ("code.html", CODE)):
             page = pages.get_template(template).render(paper=paper, root="../", **shared)
             write_output(output_dir / paper.key / name, page.encode())
     index = pages.get_template("index.html").render(totals=totals(papers), root="", **shared)
-    target = output_dir / "index.html"
+    target = output_dir / INDEX
     write_output(target, index.encode())
     return target
 

@@ -255,6 +255,12 @@ def test_an_interrupt_is_one_line(call, reproduced):
     assert result.stderr.startswith("fedrepro: interrupted")
 
 
+def _with_default_signals() -> None:
+    """The tests themselves may run under nohup, or in the background of a shell, which ignores some signals."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize(
     ("moment", "name"),
     [
@@ -275,7 +281,7 @@ def test_a_signal_ends_the_command_with_all_its_processes(tiny, tmp_path, name, 
         text=True,
         start_new_session=True,
         env={**os.environ, "TMPDIR": str(tmp_path), "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime")},
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # the tests themselves may run under nohup
+        preexec_fn=_with_default_signals,
     )
     while not started.exists():
         assert command.poll() is None
