@@ -10,6 +10,7 @@ difference, 128 + n ended by signal n (130 is Ctrl-C). What a command needs is i
 import json
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -183,7 +184,7 @@ def reproduce(
 
     scheduler = chosen_cluster(cluster, jobs)
     folder = prepared_folder(output or Path("out") / profile)
-    decide = until_decided or profile == "full"
+    decide = until_decided or (profile == "full" and not _looks_given(values, parameter))
     if code := run(values, profile, folder, jobs or settings.jobs(), scheduler, force, quiet, decide):
         raise typer.Exit(code)
 
@@ -283,15 +284,21 @@ def _values(key: str, profile: str, parameter: list[str] | None) -> dict:
     return resolve(declaration(key), profile, overrides)
 
 
+def _looks_given(papers: Iterable[str], parameter: list[str] | None) -> list[str]:
+    """Numbers of seeds that the user has chosen, and that a plan of looks would choose itself."""
+    from fedrepro.reproduction.paper import declaration
+
+    given = {text.partition("=")[0].strip() for text in parameter or []}
+    return sorted(given & {name for key in papers for name in declaration(key).looks})
+
+
 def _first_look(key: str, values: dict, parameter: list[str] | None) -> dict:
     from fedrepro.reproduction.looks import first_look
     from fedrepro.reproduction.paper import declaration
 
-    declared = declaration(key)
-    given = {text.partition("=")[0].strip() for text in parameter or []}
-    if planned := sorted(given & set(declared.looks)):
+    if planned := _looks_given([key], parameter):
         raise UserError(f"--until-decided chooses {planned[0]} of paper {key} itself: leave out -p {planned[0]}.")
-    return first_look(declared, values)
+    return first_look(declaration(key), values)
 
 
 def _described(declared) -> dict:

@@ -5,6 +5,7 @@ from typing import Any
 
 from fedrepro.reproduction.paper.schema import Declaration
 from fedrepro.reproduction.results import Claim, Results
+from fedrepro.reproduction.verdicts.rule import ALPHA, test_set_hides
 
 
 def first_look(declared: Declaration, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,7 +37,10 @@ def next_look(declared: Declaration, values: Mapping[str, Any], found: Results) 
 
 
 def is_undecided(claim: Claim) -> bool:
-    """Whether more seeds could decide a claim: an effect that is too small to matter needs none."""
+    """Whether more seeds could decide a claim: not where an effect is too small to matter, or a test set too small."""
     return claim.verdict == "inconclusive" and any(
-        one.direction == "inconclusive" and not one.negligible for one in claim.comparisons
+        one.direction == "inconclusive"
+        and not one.negligible
+        and not test_set_hides(one.sample_error, one.tolerance or claim.matters, one.alpha or ALPHA)
+        for one in claim.comparisons
     )

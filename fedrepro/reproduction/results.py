@@ -78,6 +78,7 @@ class Comparison(_Part):
     test: Test
     direction: Direction | None  # None: unavailable
     sides: dict[str, float]  # what is compared, by name, with its mean
+    ours: str | None = None  # which of the two comes first
     words: list[str]  # how the first side stands to the second where the claim holds, and where not
     tolerance: float
     seeds: int | None  # None without randomness

@@ -16,7 +16,8 @@ from fedrepro.reproduction.verdicts import Comparison, bound, equal, identity, l
 
 ITERATES = {"average": "average_loss", "last": "loss"}
 ROLES = "Shakespeare's roles"
-SYNTHETIC, SHAKESPEARE = "synthetic-rounds", "shakespeare-rounds"  # the axes of readings that paper.toml declares
+# The axes of readings that paper.toml declares.
+SYNTHETIC, BUDGETS, SHAKESPEARE = "synthetic-rounds", "budget-rounds", "shakespeare-rounds"
 
 Sides = Sequence[tuple[float, float]]  # of an inequality, left and right, one pair per random instance
 
@@ -78,7 +79,7 @@ def weighted_beats_uniform_all_budgets(runs: Runs, budgets: Sequence[int], horiz
             names=("weighted sampling", "uniform sampling"),
             reading=reading,
         )
-        for iterate, horizon, reading in _readings(horizons, SYNTHETIC)
+        for iterate, horizon, reading in _readings(horizons, BUDGETS)
         for budget in budgets
     ]
 
@@ -96,7 +97,7 @@ def budget_is_enough(
             names=(f"{sampling} sampling", "sending everything"),
             reading=reading,
         )
-        for iterate, horizon, reading in _readings(horizons, SYNTHETIC)
+        for iterate, horizon, reading in _readings(horizons, BUDGETS)
         for sampling in SAMPLED
     ]
 
@@ -112,7 +113,7 @@ def loss_falls_with_budget(runs: Runs, budgets: Sequence[int], horizons: Sequenc
             at(runs.select(sampling=sampling, budget=small), "average", horizon),
             setting=f"{sampling}, C = {small} to {large}",
             names=(f"the loss at C = {large}", f"that at C = {small}"),
-            reading={SYNTHETIC: str(horizon)},
+            reading={BUDGETS: str(horizon)},
         )
         for horizon in horizons
         for sampling in SAMPLED

@@ -40,6 +40,7 @@ def judged_claim(
             universal=claim.is_universal,
             matters=claim.matters,
             looks=looks,
+            values={axis: list(declared.readings[axis].values) for axis in claim.readings},
         )
         published = {setting: one.value for setting, one in claim.published.items()}
         sees = fill(claim.sees, verdict, claim.unit, published) if verdict.word != "not-testable" else ""
@@ -78,6 +79,7 @@ def recorded(one: Judged) -> results.Comparison:
         test=compared.test,
         direction=one.direction,
         sides=dict(compared.sides),
+        ours=next(iter(compared.sides), None),
         words=list(compared.words),
         tolerance=compared.tolerance,
         seeds=len(compared.values) if compared.is_random else None,

@@ -124,7 +124,9 @@ class PaperPage:
     def family(self) -> Family:
         """How many comparisons were made, and what chance alone would do to them."""
         judged = [card.shown for card in self.claims if card.shown and card.is_verdict]
-        return family((one.direction, one.p) for claim in judged for one in claim.comparisons)
+        return family(
+            (one.direction, one.p and min(1.0, one.p * claim.looks)) for claim in judged for one in claim.comparisons
+        )
 
     @property
     def numbers(self) -> list[results.Number]:

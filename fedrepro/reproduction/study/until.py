@@ -52,4 +52,6 @@ class Decided:
 
     def settles(self, runs: Runs) -> bool:
         """Whether no further look is needed."""
-        return self.judge(runs).word != "inconclusive"
+        verdict = self.judge(runs)
+        undecided = (one for one in verdict.judged if one.direction == "inconclusive")
+        return verdict.word != "inconclusive" or all(one.negligible or one.hidden for one in undecided)

@@ -27,14 +27,14 @@ def agreement(here: Sequence[Directed], reference: Sequence[Directed]) -> Agreem
     It *differs* where one is confirmed and the other contradicted, *agrees* where all that the reference decides is
     decided here in the same direction, and is *too small to tell* otherwise.
     """
-    there = {_key(one): one.direction for one in reference if one.direction is not None}
-    pairs = [(one.direction, there[_key(one)]) for one in here if _key(one) in there]
-    if not pairs:
+    ours, theirs = _directions(here), _directions(reference)
+    if not theirs or not {_key(one) for one in here} & theirs.keys():
         return "no reference"
-    if any({"confirmed", "contradicted"} == {ours, theirs} for ours, theirs in pairs):
+    if any({"confirmed", "contradicted"} == {direction, ours.get(key)} for key, direction in theirs.items()):
         return "differs"
-    decided = [(ours, theirs) for ours, theirs in pairs if theirs != "inconclusive"]
-    return "agrees" if all(ours == theirs for ours, theirs in decided) else "too small to tell"
+    decided = {key: direction for key, direction in theirs.items() if direction != "inconclusive"}
+    agrees = bool(decided) and all(ours.get(key) == direction for key, direction in decided.items())
+    return "agrees" if agrees else "too small to tell"
 
 
 class Family(NamedTuple):
@@ -47,11 +47,16 @@ class Family(NamedTuple):
 
 
 def family(comparisons: Iterable[tuple[Direction | None, float | None]]) -> Family:
-    """Count the comparisons of a paper, given as direction and p-value; those without a p-value are left out."""
+    """Count the comparisons of a paper, given as direction and p-value times looks; without one they are left out."""
     random = [(direction, p) for direction, p in comparisons if p is not None]
-    standing = sum(passes for _, passes in holm([p for _, p in random], ALPHA))
+    tested = zip(random, holm([p for _, p in random], ALPHA), strict=True)
+    standing = sum(passes and direction != "inconclusive" for (direction, _), (_, passes) in tested)
     directions = Counter(direction for direction, _ in random)
     return Family(len(random), directions["confirmed"] + directions["contradicted"], standing, ALPHA * len(random))
+
+
+def _directions(comparisons: Sequence[Directed]) -> dict[tuple, Direction]:
+    return {_key(one): one.direction for one in comparisons if one.direction is not None}
 
 
 def _key(one: Directed) -> tuple:

@@ -119,8 +119,9 @@ def less(
     sample_error: float | None = None,
 ) -> Comparison:
     """The claim that ours is less than theirs, paired by seed; see `more`."""
-    mirrored = more(theirs, ours, setting=setting, names=names[::-1], reading=reading, sample_error=sample_error)
-    return replace(mirrored, sides=dict(reversed(mirrored.sides.items())), words=words)
+    first, second = names
+    mirrored = more(theirs, ours, setting=setting, names=(second, first), reading=reading, sample_error=sample_error)
+    return replace(mirrored, sides={name: mirrored.sides[name] for name in names}, words=words)
 
 
 def equal(

@@ -123,15 +123,6 @@ def seeds_for_advantage(error: float, n: int, effect: float, alpha: float) -> Se
     alpha
         The level of the two-sided test.
     """
-    return _seeds(error, n, lambda deviation, seeds: _power_of_advantage(effect / deviation, seeds, alpha))
-
-
-def seeds_for_equality(error: float, n: int, tolerance: float, alpha: float) -> Seeds | None:
-    """How many seeds put the interval of two equal methods inside the tolerance with 80 % power; as above."""
-    return _seeds(error, n, lambda deviation, seeds: _power_of_equality(tolerance / deviation, seeds, alpha))
-
-
-def _seeds(error: float, n: int, power) -> Seeds | None:
     from scipy import special
 
     if error == 0.0:
@@ -141,7 +132,10 @@ def _seeds(error: float, n: int, power) -> Seeds | None:
     tails = ((1 - _SPREAD_SHOWN) / 2, 0.5, (1 + _SPREAD_SHOWN) / 2)
     # The median of σ² given the squares, and the ends of its interval.
     high, middle, low = (float(np.sqrt(squares / special.chdtri(degrees, 1 - tail))) for tail in tails)
-    found = [_least(lambda seeds, d=deviation: power(d, seeds)) for deviation in (middle, low, high)]
+    found = [
+        _least(lambda seeds, d=deviation: _power_of_advantage(effect / d, seeds, alpha))
+        for deviation in (middle, low, high)
+    ]
     if found[0] is None:
         return None
     return Seeds(found[0], found[1] or found[0], found[2] or MOST_SEEDS)
@@ -167,15 +161,3 @@ def _power_of_advantage(shift: float, seeds: int, alpha: float) -> float:
     if seeds > _MANY:  # the spread is known
         return float(special.ndtr(shift * np.sqrt(seeds) - critical(alpha, None)))
     return 1 - float(special.nctdtr(seeds - 1, shift * np.sqrt(seeds), critical(alpha, seeds - 1)))
-
-
-def _power_of_equality(margin: float, seeds: int, alpha: float) -> float:
-    """Chance that the two-sided t interval of two equal methods lies within the margin (in standard deviations)."""
-    from scipy import special
-
-    degrees, root = seeds - 1, np.sqrt(seeds)
-    half = critical(alpha, degrees)
-    # Over the middles of a thousand equally likely values of the spread, in units of σ.
-    middles = (np.arange(1000) + 0.5) / 1000
-    spread = np.sqrt(special.chdtri(degrees, middles) / degrees) if seeds <= _MANY else np.ones(1)
-    return float(np.mean(np.maximum(0.0, 2 * special.ndtr(root * margin - half * spread) - 1)))

@@ -25,7 +25,6 @@ from fedrepro.reproduction.verdicts.intervals import (
     critical,
     mean_and_error,
     seeds_for_advantage,
-    seeds_for_equality,
     two_sided,
 )
 
@@ -56,6 +55,8 @@ class Judged:
         How many seeds would decide an inconclusive one; None where no number would.
     negligible
         Whether the whole interval is smaller than the smallest effect that matters.
+    hidden
+        Whether the test set is too small for any number of seeds to decide it.
     """
 
     comparison: Comparison
@@ -67,6 +68,7 @@ class Judged:
     p: float | None = None
     needed: Seeds | None = None
     negligible: bool = False
+    hidden: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ def judge(
     universal: bool = False,
     matters: float | None = None,
     looks: int = 1,
+    values: Mapping[str, Sequence[str]] | None = None,
 ) -> Verdict:
     """Judge a claim.
 
@@ -118,19 +121,33 @@ def judge(
         The smallest effect that matters, in the unit of the advantages.
     looks
         At how many numbers of seeds the plan looks in all.
+    values
+        The values of the axes, where they are declared: one under which nothing is compared stays open.
     """
     primary = dict(primary or {})
     _check(comparisons, primary, looks)
     judged = _directions(comparisons, ALPHA / looks, matters)
     if all(one.direction is None for one in judged):
         return Verdict("not-testable", tuple(judged), ())
-    readings = [
-        Reading(
-            values, _outcome([one for one in judged if _belongs(one.comparison, values)], universal), values == primary
-        )
-        for values in _combinations(comparisons, primary)
-    ]
+    readings = read(judged, primary, universal, values or {})
     return Verdict(_word([reading.outcome for reading in readings]), tuple(judged), tuple(readings))
+
+
+def read(
+    judged: Sequence[Judged], primary: Mapping[str, str], universal: bool, values: Mapping[str, Sequence[str]]
+) -> list[Reading]:
+    """Every reading, and whether the claim holds under it; see `judge` for the arguments.
+
+    A setting that is compared under another reading only, and a declared value under which nothing is compared, leave a
+    reading open: what was not looked at does not hold.
+    """
+    settings = {one.comparison.setting for one in judged}
+    found = []
+    for reading in _combinations([one.comparison for one in judged], primary, values):
+        belonging = [one for one in judged if _belongs(one.comparison, reading)]
+        complete = settings <= {one.comparison.setting for one in belonging}
+        found.append(Reading(reading, _outcome(belonging, complete, universal), reading == dict(primary)))
+    return found
 
 
 def deciding_axes(readings: Sequence[Reading]) -> tuple[str, ...]:
@@ -190,6 +207,11 @@ def _directions(comparisons: Sequence[Comparison], alpha: float, matters: float 
     return [found[at] for at in range(len(comparisons))]
 
 
+def test_set_hides(sample_error: float | None, effect: float | None, alpha: float) -> bool:
+    """Whether the interval over test samples alone is wider than an effect, however many seeds there are."""
+    return bool(sample_error and effect) and critical(alpha, None) * (sample_error or 0.0) >= (effect or 0.0)
+
+
 @dataclass(frozen=True)
 class _Estimate:
     """The mean of a comparison, its errors, and the least level that decides it."""
@@ -203,24 +225,21 @@ class _Estimate:
         one = self.comparison
         half = self._half_width(alpha)
         low, high = self.mean - half, self.mean + half
-        needed = None
+        needed, hidden = None, False
         if not passes:
             direction: Direction = "inconclusive"
-            effect = one.tolerance if one.test == "equality" else matters
-            if effect and not self._test_set_hides(effect, alpha):
-                seeds_for = seeds_for_equality if one.test == "equality" else seeds_for_advantage
-                needed = seeds_for(self.error, len(one.values), effect, alpha)
+            # An equality is decided by how far the difference is from the tolerance, an advantage by what matters.
+            effect = abs(abs(self.mean) - one.tolerance) if one.test == "equality" else matters
+            hidden = test_set_hides(one.sample_error, one.tolerance or matters, alpha)
+            if effect and not hidden:
+                named = seeds_for_advantage(self.error, len(one.values), effect, alpha)
+                # Fewer than there are already: an effect that matters would have been seen.
+                needed = named if named and named.number > len(one.values) else None
         else:
             claimed = abs(self.mean) <= one.tolerance if one.test == "equality" else self.mean > 0
             direction = "confirmed" if claimed else "contradicted"
         negligible = one.test == "advantage" and matters is not None and max(abs(low), abs(high)) < matters
-        return Judged(one, direction, self.mean, low, high, alpha, self.p, needed, negligible)
-
-    def _test_set_hides(self, effect: float, alpha: float) -> bool:
-        """Whether the interval over test samples alone is wider than an effect, however many seeds there are."""
-        from scipy import stats
-
-        return float(stats.norm.ppf(1 - alpha / 2)) * (self.comparison.sample_error or 0.0) >= effect
+        return Judged(one, direction, self.mean, low, high, alpha, self.p, needed, negligible, hidden)
 
     def _half_width(self, alpha: float) -> float:
         over_seeds = critical(alpha, len(self.comparison.values) - 1) * self.error
@@ -254,27 +273,34 @@ def _belongs(one: Comparison, reading: Mapping[str, str]) -> bool:
     return all(reading.get(axis) == value for axis, value in one.reading.items())
 
 
-def _combinations(comparisons: Sequence[Comparison], primary: Mapping[str, str]) -> list[dict[str, str]]:
-    """The readings under which something was compared, each with a value for every axis, in order of appearance."""
+def _combinations(
+    comparisons: Sequence[Comparison], primary: Mapping[str, str], values: Mapping[str, Sequence[str]]
+) -> list[dict[str, str]]:
+    """The readings under which something is compared, in order of appearance, and those that were left out."""
     whole = [dict(one.reading) for one in comparisons if len(one.reading) == len(primary)]
+    named = [one for one in comparisons if one.reading]
+    seen = {axis: list(dict.fromkeys(one.reading[axis] for one in named if axis in one.reading)) for axis in primary}
     if not whole:
-        seen = {
-            axis: list(dict.fromkeys(one.reading[axis] for one in comparisons if axis in one.reading))
-            or [primary[axis]]
-            for axis in primary
-        }
-        whole = [dict(zip(seen, chosen, strict=True)) for chosen in itertools.product(*seen.values())]
+        product = itertools.product(*(seen[axis] or [primary[axis]] for axis in primary))
+        whole = [dict(zip(primary, chosen, strict=True)) for chosen in product]
+        if named:
+            whole = [reading for reading in whole if any(_belongs(one, reading) for one in named)]
+    for one in comparisons:
+        if not any(_belongs(one, reading) for reading in whole):
+            raise ValueError(f"{one.setting} is compared under {dict(one.reading)}, which is part of no whole reading")
+    for axis, declared in values.items():
+        whole += [{**primary, axis: value} for value in declared if seen[axis] and value not in seen[axis]]
     ordered = [{axis: reading[axis] for axis in primary} for reading in whole]
     return [reading for at, reading in enumerate(ordered) if reading not in ordered[:at]]
 
 
-def _outcome(judged: Sequence[Judged], universal: bool) -> Outcome:
+def _outcome(judged: Sequence[Judged], complete: bool, universal: bool) -> Outcome:
     directions = [one.direction for one in judged]
-    if all(direction == "confirmed" for direction in directions):
-        return "holds"
+    if universal and any(one.direction == "contradicted" and one.comparison.test == "universal" for one in judged):
+        return "fails"  # by a counter-example
     if "contradicted" in directions:
-        return "mixed" if "confirmed" in directions and not universal else "fails"
-    return "open"
+        return "mixed" if "confirmed" in directions else "fails"
+    return "holds" if complete and directions and set(directions) == {"confirmed"} else "open"
 
 
 def _word(outcomes: Sequence[Outcome]) -> Word:

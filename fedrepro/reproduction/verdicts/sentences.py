@@ -31,14 +31,12 @@ def effect(one: Judged, unit: str = "") -> str:
         return _instances(compared)
     assert one.mean is not None and one.low is not None and one.high is not None
     ours, theirs = compared.sides
-    if compared.test == "equality":
-        size = f"{_sized(one.mean, unit, 3)} {_range(one.low, one.high)}"
-        return f"{ours} and {theirs} differ by {size}, where {short(compared.tolerance)} is allowed"
     if one.mean >= 0:
         word, size, ends = compared.words[0], one.mean, _range(one.low, one.high)
     else:
         word, size, ends = compared.words[1], -one.mean, _range(-one.high, -one.low)
-    return f"{ours} is {_sized(size, unit, 3)} {word} {theirs} {ends}"
+    said = f"{ours} is {_sized(size, unit, 3)} {word} {theirs} {ends}"
+    return f"{said}, where {short(compared.tolerance)} is allowed" if compared.test == "equality" else said
 
 
 def fill(template: str, verdict: Verdict, unit: str = "", published: Mapping[str, float] | None = None) -> str:
@@ -140,10 +138,9 @@ def _partly(verdict: Verdict) -> str:
     said = f"It holds in {listed(good, 'settings')} and fails in {listed(bad, 'settings')}"
     said += f"; {listed(rest, 'settings')} {'is' if len(rest) == 1 else 'are'} undecided." if rest else "."
     if len(verdict.readings) > 1:
-        said += (
-            f" That is the reading with {reading_in_words(reading)}; it holds under none of {len(verdict.readings)}."
-        )
-    return said
+        many = len(verdict.readings)
+        said += f" That is the reading with {reading_in_words(reading)}; of {many} readings none holds."
+    return said if reading.primary else f"{said} {_primary(verdict)}".strip()
 
 
 def _not_reproduced(verdict: Verdict) -> str:
@@ -162,15 +159,8 @@ def _inconclusive(verdict: Verdict, matters: float | None, unit: str) -> str:
     parts = []
     if undecided:
         random = sum(one.comparison.is_random for one in verdict.judged)
-        wanted = [one.needed for one in undecided if one.needed is not None]
         said = f"Undecided in {listed(_settings(undecided), 'settings')} ({len(undecided)} of {random} comparisons)"
-        if all(one.negligible for one in undecided):
-            said += f": any effect there is smaller than {_sized(matters or 0.0, unit)}, the least that matters"
-        elif wanted:
-            size = f" for an effect of {_sized(matters, unit)}" if matters else ""
-            said += f": {seeds_in_words(max(wanted))}{size}"
-        elif all(one.comparison.sample_error for one in undecided):
-            said += ": the test set is too small to tell, whatever the number of seeds"
+        said += f": {_what_would_decide(undecided, matters, unit)}"
         parts.append(_ended(said))
     if missing:
         parts.append(_ended(f"Not testable here: {listed(missing, 'settings')}"))
@@ -180,6 +170,20 @@ def _inconclusive(verdict: Verdict, matters: float | None, unit: str) -> str:
         counted = [f"{count} {_OUTCOMES[word][count > 1]}" for word, count in counts.items()]
         parts.append(f"Of {len(outcomes)} readings {', '.join(counted[:-1])} and {counted[-1]}.")
     return " ".join(parts) or "Nothing decides it."
+
+
+def _what_would_decide(undecided: Sequence[Judged], matters: float | None, unit: str) -> str:
+    rest = [one for one in undecided if not one.negligible]
+    if not rest:
+        return f"any effect there is smaller than {_sized(matters or 0.0, unit)}, the least that matters"
+    if all(one.hidden for one in rest):
+        return "the test set is too small to tell, whatever the number of seeds"
+    wanted = [one.needed for one in rest if one.needed is not None]
+    if not wanted:
+        return "too close to call"
+    size = f" for an effect of {_sized(matters, unit)}" if matters else ""
+    more = "" if len(wanted) == len(rest) else f" in {len(wanted)} of them; the rest is too close to call"
+    return f"{seeds_in_words(max(wanted))}{size}{more}"
 
 
 # Of one reading, and of several.

@@ -26,6 +26,8 @@ def directed(**directions):
         ({"a": "confirmed", "b": "confirmed"}, {"a": "confirmed", "b": "inconclusive"}, "agrees"),
         ({"a": "confirmed", "b": "contradicted"}, {"a": "inconclusive", "b": "confirmed"}, "differs"),
         ({"a": None}, {"a": "confirmed"}, "too small to tell"),
+        ({"a": "confirmed"}, {"a": "confirmed", "b": "contradicted"}, "too small to tell"),
+        ({"a": "confirmed"}, {"a": "inconclusive"}, "too small to tell"),
         ({"a": "confirmed"}, {}, "no reference"),
         ({"a": "confirmed"}, {"b": "confirmed"}, "no reference"),
     ],
@@ -46,3 +48,4 @@ def test_the_family_of_a_paper():
     )
     assert (found.compared, found.decided, found.standing) == (4, 3, 2)
     assert found.by_chance == pytest.approx(0.2)
+    assert family([("inconclusive", 0.034)]).standing == 0

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrepro.reproduction.verdicts import intervals
-from fedrepro.reproduction.verdicts.intervals import interval, predict, seeds_for_advantage, seeds_for_equality
+from fedrepro.reproduction.verdicts.intervals import interval, predict, seeds_for_advantage
 
 SAMPLE = np.array([1.0, 1.1, 0.9, 1.05, 0.95])
 
@@ -71,16 +71,6 @@ def test_seeds_agree_with_statsmodels(shift, alpha):
     assert found == pytest.approx(np.ceil(exact), abs=1)
 
 
-@pytest.mark.parametrize("margin", [0.4, 1.0])
-def test_power_of_an_equality_agrees_with_simulation(margin):
-    seeds = 30
-    random = np.random.default_rng(3)
-    sample = random.normal(size=(4000, seeds))
-    half = stats.t.ppf(0.975, seeds - 1) * sample.std(axis=1, ddof=1) / np.sqrt(seeds)
-    share = np.mean(np.abs(sample.mean(axis=1)) + half < margin)
-    assert intervals._power_of_equality(margin, seeds, 0.05) == pytest.approx(share, abs=0.03)
-
-
 @pytest.mark.parametrize("n", [5, 10, 20])
 @pytest.mark.parametrize("effect", [0.3, 0.6])
 def test_the_number_of_seeds_named_is_right_in_the_median(n, effect):
@@ -95,7 +85,6 @@ def test_the_number_of_seeds_named_is_right_in_the_median(n, effect):
 
 def test_equal_seeds_need_no_more_seeds():
     assert seeds_for_advantage(0.0, 10, 0.5, 0.05) is None
-    assert seeds_for_equality(0.0, 10, 0.5, 0.05) is None
 
 
 def test_no_number_of_seeds_shows_nothing():

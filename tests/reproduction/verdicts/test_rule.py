@@ -105,6 +105,29 @@ def test_a_setting_without_an_axis_belongs_to_every_reading():
     assert verdict.primary.values == primary
 
 
+def test_what_was_not_compared_does_not_hold():
+    primary = {"iterate": "average"}
+    whole = [shifted(1.0, setting, iterate=iterate) for setting in "ab" for iterate in ("average", "last")]
+    assert word(*whole, primary=primary) == "reproduced"
+    # A setting under one reading only, and a declared value without any comparison.
+    assert word(*whole[:3], primary=primary) == "inconclusive"
+    assert word(*whole, primary=primary, values={"iterate": ["average", "last", "best"]}) == "inconclusive"
+    assert word(*whole[:2], shifted(-1.0, "b", iterate="average"), primary=primary) == "partly"
+
+
+def test_readings_that_nothing_belongs_to_are_no_readings():
+    primary = {"a": "1", "b": "1", "c": "1"}
+    assert word(shifted(-1.0, a="1", b="1"), shifted(-1.0, a="2", b="2"), primary=primary) == "not-reproduced"
+    with pytest.raises(ValueError, match="part of no whole reading"):
+        judge([shifted(1.0, "x", a="1", b="1"), shifted(-1.0, "y", a="2")], primary={"a": "1", "b": "1"})
+
+
+def test_only_a_counter_example_refutes_at_once():
+    below = bound(np.zeros(5), 0.5, setting="the bound", name="risk")
+    assert word(below, shifted(-1.0, "the slope"), universal=True) == "partly"
+    assert word(below, shifted(1.0, "the slope"), universal=True) == "reproduced"
+
+
 def test_the_axis_that_decides_is_found():
     primary = {"iterate": "average", "rounds": "10"}
     cases = [
@@ -135,6 +158,7 @@ def test_equality_is_judged_on_its_tolerance():
     assert word(about(0.5, 0.5)) == "inconclusive"
     assert word(about(0.0, 0.01)) == "inconclusive"
     assert judge([about(0.0, 0.01)]).judged[0].needed.number > 10
+    assert judge([about(0.49, 0.5)]).judged[0].needed.number > 10
 
 
 def test_a_universal_statement_falls_with_one_counter_example():
@@ -188,6 +212,10 @@ def test_an_effect_below_what_matters_is_said_to_be_so():
     assert verdict.word == "reproduced"
     assert verdict.judged[0].negligible
     assert not judge([shifted(1.0)], matters=0.5).judged[0].negligible
+
+
+def test_fewer_seeds_than_there_are_decide_nothing():
+    assert judge([shifted(0.3, scale=1.0)], matters=0.9).judged[0].needed is None
 
 
 def test_the_interval_decides():

@@ -105,7 +105,9 @@ def test_a_counter_example_is_shown():
 def test_an_equality_says_what_is_allowed():
     close = equal(WOBBLE * 0.01, np.zeros(10), 0.046, setting="C = 64", names=("uniform", "unsampled"))
     (one,) = judge([close]).judged
-    assert effect(one).endswith("where 0.046 is allowed")
+    assert effect(one).startswith("uniform is ") and effect(one).endswith("where 0.046 is allowed")
+    apart = equal(WOBBLE * 0.01 - 3, np.zeros(10), 0.046, setting="C = 64", names=("uniform", "unsampled"))
+    assert effect(judge([apart]).judged[0]).startswith("uniform is 3 below unsampled [3, 3]")
 
 
 def test_short_numbers():
