@@ -13,9 +13,9 @@ NOISY = """
 import numpy as np
 sign = np.where(np.arange(len(losses)) % 2, 1.0, -1.0)
 size = 1.0 if len(losses) >= {enough} else 0.0
-noisy = size + 0.5 * sign
+advantage = size + 0.5 * sign
 paper.claim("loss-falls", [
-    verdicts.more(noisy, 0.0, setting=setting, names=("first", "last"), reading={{"iterate": iterate}})
+    verdicts.more(advantage, 0.0, setting=setting, names=("first", "last"), reading={{"iterate": iterate}})
     for setting in ("half way", "the end") for iterate in ("last", "average")
 ])
 """

@@ -155,7 +155,7 @@ def test_refreshing_keeps_outputs_and_nothing_of_the_machine(tiny, quick, tmp_pa
     notebook = nbformat.reads(first.decode(), as_version=4)
     assert notebook.metadata["fedrepro"] == {"data": {}}
     assert "papermill" not in json.dumps([notebook.metadata, *(cell.metadata for cell in notebook.cells)])
-    assert "2 reproduced" in notebook.cells[-1].outputs[0].data["text/plain"]
+    assert "2 no reference" in notebook.cells[-1].outputs[0].data["text/plain"]
     outputs = json.dumps([cell.get("outputs", []) for cell in notebook.cells])
     assert str(tmp_path) not in outputs
     assert "0x" not in re.sub(r'"image/png": "[^"]*"', "", outputs)
