@@ -35,7 +35,7 @@ STATIONS = {
     "given to its notebook": ("fedrepro/reproduction/notebooks.py", "_run", None),
     "read": ("fedrepro/trace.py", "from_bytes", f"{PAPER}/fedboost.ipynb"),
     "drawn": ("fedrepro/reproduction/figures.py", "*", f"{PAPER}/fedboost.ipynb"),
-    "judged": ("fedrepro/reproduction/verdicts.py", "*", f"{PAPER}/claims.py"),
+    "judged": ("fedrepro/reproduction/verdicts/rule.py", "judge", "fedrepro/reproduction/paper/judging.py"),
     "recorded": ("fedrepro/reproduction/results.py", "to_json", f"{PAPER}/fedboost.ipynb"),
     "shown": ("fedrepro/reproduction/report/templates/paper.html", "*", None),
 }

@@ -368,7 +368,7 @@ def test_rate_claims():
     assert judge.slopes(gaps(lambda steps: steps**-0.5)) == pytest.approx(-0.5, abs=0.02)
     assert of(lambda steps: steps**-0.6, 2.0) == "reproduced"
     assert of(lambda steps: steps**-0.6, 0.1) == "not-reproduced"  # above the bound
-    assert of(lambda steps: steps**-0.4, 9.0) == "not-reproduced"  # too slow
+    assert of(lambda steps: steps**-0.4, 9.0) == "partly"  # below it, and too slow
 
 
 @pytest.mark.parametrize("name", ["mirror-rate", "optimistic-rate"])

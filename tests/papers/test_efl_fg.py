@@ -141,16 +141,22 @@ def test_a_zoo_is_trained_on_a_tenth_and_predicts_the_rest(monkeypatch):
 
 def judged(claim: str, comparisons):
     """A claim with its verdict, by the readings that paper.toml declares."""
-    return judged_claim(declaration("efl_fg"), claim, comparisons, planned_looks=False)
+    declared = declaration("efl_fg")
+    return judged_claim(declared, claim, comparisons, declared.profiles["quick"])
 
 
 def test_lower_mse_needs_every_reading():
     def said(current, value, fedboost, free=None) -> str:
         efl_fg = [({"limit": "current weights"}, current), ({"limit": "last round's value"}, value)]
-        theirs = [({"fedboost-budget": "cost", "fedboost-mirror": "Euclidean"}, fedboost)]
+        axes = declaration("efl_fg").readings
+        theirs = [
+            ({"fedboost-budget": budget, "fedboost-mirror": mirror}, fedboost)
+            for budget in axes["fedboost-budget"].values
+            for mirror in axes["fedboost-mirror"].values
+        ]
         unconfined = efl_fg if free is None else [(reading, free) for reading, _ in efl_fg]
         compared = judge.lower_mse("Bias", {"confined": (efl_fg, theirs), "free": (unconfined, theirs)})
-        assert len(compared) == 4
+        assert len(compared) == 16
         return judged("efl-fg-lower-mse-bias", compared).verdict
 
     assert said(around(1.0), around(2.0), around(3.0)) == "reproduced"

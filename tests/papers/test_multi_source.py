@@ -381,7 +381,7 @@ def test_convergence_claim():
 
     assert judged(-0.5, bound) == "reproduced"
     assert judged(-0.1, bound) == "not-reproduced"  # above it, and too slow
-    assert judged(-0.1, dict.fromkeys(bound, 2.0)) == "not-reproduced"  # too slow
+    assert judged(-0.1, dict.fromkeys(bound, 2.0)) == "partly"  # below it, and too slow
 
 
 def test_drift_claim():
@@ -421,7 +421,7 @@ def test_soft_maximum_claim():
 
     assert judged(lambda mu: 0.5 / mu) == "reproduced"
     assert judged(lambda mu: 2.0 / mu) == "not-reproduced"  # it falls, and is above log p/μ
-    assert judged(lambda mu: 0.0001 * mu) == "not-reproduced"  # within the bound, and rising
+    assert judged(lambda mu: 0.0001 * mu) == "partly"  # within the bound, and rising
 
 
 def errors(*of_domains: float) -> np.ndarray:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from fedrepro.reproduction.paper import keys
+from fedrepro.reproduction.verdicts import VERDICTS
 
 # For each paper the parameters that make it short, and what it cannot show without any data set.
 SMALL = {
@@ -169,8 +170,8 @@ def test_results_have_the_promised_shape(with_two_jobs):
     )
     assert {"commit", "versions", "seconds", "data"} <= set(content["provenance"])
     for claim in content["claims"].values():
-        assert {"text", "verdict", "measured", "why"} <= set(claim)
-        assert claim["verdict"] in ("reproduced", "partly", "not-reproduced", "not-testable")
+        assert {"text", "verdict", "sees", "why", "comparisons", "readings"} <= set(claim)
+        assert claim["verdict"] in VERDICTS
     for figure in content["figures"].values():
         assert {"files", "data", "published"} <= set(figure)
         assert all((output / key / file).stat().st_size > 0 for file in figure["files"])
@@ -218,4 +219,4 @@ def test_without_any_data_set_only_its_own_figures_are_lost(with_two_jobs, tmp_p
     assert lost == LOST_CLAIMS[key]
     assert {name for name, figure in content["figures"].items() if "not_testable" in figure} == LOST_FIGURES[key]
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
-    assert "Not testable here" in page
+    assert "not testable here" in page

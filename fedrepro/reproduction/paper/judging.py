@@ -115,7 +115,7 @@ def number(published: Published, values) -> results.Number:
 
 def _published_effects(published: Mapping[str, Published], verdict: Verdict) -> dict[str, results.Number]:
     """The published effect of each setting, under the primary reading."""
-    judged = verdict.under(verdict.primary.values) if verdict.primary else verdict.judged
+    judged = (verdict.under(verdict.primary.values) if verdict.primary else ()) or verdict.judged
     by_setting = {one.comparison.setting: one.comparison for one in judged}
     if unknown := [setting for setting in published if setting not in by_setting and verdict.word != "not-testable"]:
         raise ValueError(f"a published effect is for the setting {unknown[0]!r}, which is not compared")

@@ -55,7 +55,9 @@ def fill(template: str, verdict: Verdict, unit: str = "", published: Mapping[str
         one = _find(verdict, setting.strip(), dict(_pair(part) for part in other.split(",") if part.strip()))
         if side and one.comparison.test != "unavailable":
             return short(one.comparison.sides[_known(side.strip(), one.comparison.sides, "side")], 4)
-        return effect(one, unit)
+        elsewhere = not other and verdict.readings and not _is_under(one, _first_reading(verdict))
+        # A shorter run may lack the primary reading: what stands for it is named.
+        return effect(one, unit) + (f" ({reading_in_words(one.comparison.reading)})" if elsewhere else "")
 
     sentence = _SLOT.sub(filled, template).strip()
     return sentence[:1].upper() + sentence[1:]
@@ -257,14 +259,22 @@ def _known(name: str, names, kind: str) -> str:
     return name
 
 
+def _first_reading(verdict: Verdict) -> Mapping[str, str]:
+    """The primary reading, or else the first one."""
+    return verdict.primary.values if verdict.primary else verdict.readings[0].values if verdict.readings else {}
+
+
+def _is_under(one: Judged, reading: Mapping[str, str]) -> bool:
+    return all(reading.get(axis) == value for axis, value in one.comparison.reading.items())
+
+
 def _find(verdict: Verdict, setting: str, reading: Mapping[str, str]) -> Judged:
     """The comparison of a setting under the primary reading, or under another one."""
-    base = verdict.primary.values if verdict.primary else verdict.readings[0].values if verdict.readings else {}
-    wanted = {**base, **reading}
+    wanted = {**_first_reading(verdict), **reading}
     of_setting = [one for one in verdict.judged if one.comparison.setting == setting]
     if not of_setting:
         _known(setting, _settings(verdict.judged), "setting")
-    fitting = [one for one in of_setting if all(wanted.get(a) == v for a, v in one.comparison.reading.items())]
-    if not fitting:
+    fitting = [one for one in of_setting if _is_under(one, wanted)]
+    if not fitting and reading:
         raise ValueError(f"the setting {setting!r} is not compared under {reading_in_words(wanted)}")
-    return fitting[0]
+    return fitting[0] if fitting else of_setting[0]

@@ -54,6 +54,12 @@ def test_a_slot_that_fits_nothing_is_named(template, sentence):
         fill(template, judge([lead(8.4)]))
 
 
+def test_what_stands_for_a_primary_reading_that_is_not_compared_is_named():
+    verdict = judge([lead(8.4, rounds="100")], primary={"rounds": "1000"}, values={"rounds": ["100", "1000"]})
+    assert verdict.word == "inconclusive"
+    assert fill("{non-i.i.d.}", verdict, "points").endswith("ahead of FedAvg [7.93, 8.87] (rounds: 100)")
+
+
 def test_the_reason_names_the_axis_that_decides_and_the_primary_reading():
     verdict = judge([lead(8.4, iterate="last"), lead(-2.0, iterate="average")], primary={"iterate": "average"})
     assert reason(verdict) == (
