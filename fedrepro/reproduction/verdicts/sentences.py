@@ -52,11 +52,12 @@ def fill(template: str, verdict: Verdict, unit: str = "", published: Mapping[str
         if kind.strip() == "published" and rest:
             return short((published or {})[_known(rest.strip(), published or {}, "published effect")], 4)
         side, _, setting = rest.partition("@") if kind.strip() == "mean" and rest else ("", "", text)
-        one = _find(verdict, setting.strip(), dict(_pair(part) for part in other.split(",") if part.strip()))
+        reading = dict(_pair(part) for part in other.split(",") if part.strip())
+        one = _find(verdict, setting.strip(), reading)
         if side and one.comparison.test != "unavailable":
             return short(one.comparison.sides[_known(side.strip(), one.comparison.sides, "side")], 4)
-        elsewhere = not other and verdict.readings and not _is_under(one, _first_reading(verdict))
-        # A shorter run may lack the primary reading: what stands for it is named.
+        # Where the primary reading is not compared, what stands for it is named.
+        elsewhere = not _is_under(one, {**_first_reading(verdict), **reading})
         return effect(one, unit) + (f" ({reading_in_words(one.comparison.reading)})" if elsewhere else "")
 
     sentence = _SLOT.sub(filled, template).strip()
@@ -275,6 +276,8 @@ def _find(verdict: Verdict, setting: str, reading: Mapping[str, str]) -> Judged:
     if not of_setting:
         _known(setting, _settings(verdict.judged), "setting")
     fitting = [one for one in of_setting if _is_under(one, wanted)]
-    if not fitting and reading:
+    # A shorter run may lack the primary value of an axis that the slot does not name.
+    asked = [one for one in of_setting if all(one.comparison.reading.get(a, v) == v for a, v in reading.items())]
+    if not asked:
         raise ValueError(f"the setting {setting!r} is not compared under {reading_in_words(wanted)}")
-    return fitting[0] if fitting else of_setting[0]
+    return (fitting or asked)[0]
