@@ -8,10 +8,12 @@ from fedrepro.errors import UserError
 _EXTRA_OF = {
     "jax": "networks",
     "distributed": "cluster",
+    "dp_accounting": "privacy",
     **dict.fromkeys(
         (
             "IPython",
             "ipykernel",
+            "ipywidgets",
             "jinja2",
             "jupyter_client",
             "jupyterlab",
@@ -20,6 +22,7 @@ _EXTRA_OF = {
             "nbformat",
             "papermill",
             "pydantic",
+            "rocrate",
             "seaborn",
         ),
         "papers",

@@ -5,10 +5,10 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-EXTRAS = ("papers", "networks", "test")
+EXTRAS = ("papers", "privacy", "networks", "test")
 # The others have the same name there.
 CONDA_NAMES = {"jupyter-client": "jupyter_client", "build": "python-build", "playwright": "playwright-python"}
-NOT_IN_CONDA = ("axe-playwright-python",)
+NOT_IN_CONDA = ("axe-playwright-python", "dp-accounting")
 OWN = re.compile(r"fedrepro\[")
 
 
