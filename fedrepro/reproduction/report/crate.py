@@ -38,8 +38,8 @@ def metadata(site: Path, papers: Iterable[PaperPage], origin: str | None) -> byt
     Returns
     -------
     bytes
-        JSON-LD. It says the day on which it was made (``SOURCE_DATE_EPOCH`` sets another one), and is otherwise the same
-        for the same site.
+        JSON-LD. It says the day on which it was made (``SOURCE_DATE_EPOCH`` sets another one), and is otherwise the
+        same for the same site.
     """
     crate = ROCrate()
     crate.name = "fedrepro: federated-learning papers, re-run and judged claim by claim"
