@@ -671,3 +671,34 @@ def root_sum_weights(losses, lower):
     rising = np.flatnonzero((missing[:-1] >= 0) & (missing[1:] < 0))
     found = [weights(_bisect(lambda root: 1 - weights(root).sum(), grid[i], grid[i + 1])) for i in rising]
     return min(found, key=objective)
+
+
+def irm_game(x, y, domains, weights, rows_of_turn, step, parallel=False, buffer=0):
+    """A game of softmax regressions by plain gradient steps, from its definition.
+
+    ``weights`` has a matrix (features, classes) and a vector of biases for each player; ``rows_of_turn[t][k]`` are the
+    samples of player k in turn t.
+    """
+    players = len(weights)
+    weights = [(matrix.copy(), bias.copy()) for matrix, bias in weights]
+    past = [[] for _ in range(players)]
+    for t, rows in enumerate(rows_of_turn):
+        movers = range(players) if parallel else [t % players]
+        before = [(matrix.copy(), bias.copy()) for matrix, bias in weights]
+        for k in movers:
+            mine, labels = x[rows[k]], y[rows[k]]
+            assert (domains[rows[k]] == k).all()
+            logits = mine @ before[k][0] + before[k][1]
+            for q in range(players):
+                if q != k:
+                    logits = logits + mine @ before[q][0] + before[q][1]
+                    for matrix, bias in past[q]:
+                        logits = logits + (mine @ matrix + bias) / len(past[q])
+            logits = logits / players
+            chances = np.exp(logits - logits.max(axis=1, keepdims=True))
+            chances /= chances.sum(axis=1, keepdims=True)
+            error = (chances - np.eye(chances.shape[1])[labels]) / len(labels) / players
+            weights[k] = before[k][0] - step * mine.T @ error, before[k][1] - step * error.sum(axis=0)
+        for k in movers:
+            past[k] = ([before[k]] + past[k])[:buffer]
+    return weights

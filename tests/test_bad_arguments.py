@@ -57,6 +57,7 @@ GOOD = {
         "federation": FEDERATION, "model": LogisticRegression(), "steps": 2, "step": 0.1, "step_domains": 0.1,
     },
     algorithms.irm: {"federation": FEDERATION, "model": LogisticRegression(), "steps": 2, "step": 0.1, "penalty": 1.0},
+    algorithms.irm_games: {"federation": FEDERATION, "model": MLP(2, hidden=(2,)), "rounds": 2, "step": 0.1},
     algorithms.omni_fedge: {"federation": FEDERATION, "model": MLP(2, hidden=(2,)), "rounds": 2, "batches": 2},
     algorithms.multiboost: {"federation": FEDERATION, "rounds": 2},
     algorithms.fed_multiboost: {"federation": FEDERATION, "rounds": 2, "initial_step": 0.1},

@@ -1,6 +1,7 @@
 """The papers' algorithms: plain functions from a federation and settings to a Trace.
 
-``omni_fedge`` is loaded when it is asked for (PEP 562): it trains networks and needs JAX, which the others do without.
+``irm_games`` and ``omni_fedge`` are loaded when they are asked for (PEP 562): they train networks and need JAX, which
+the others do without.
 """
 
 from importlib import import_module
@@ -18,7 +19,10 @@ from fedrepro.algorithms.ensembles.fedboost import fedboost
 from fedrepro.algorithms.ensembles.online_fedboost import online_fedboost
 from fedrepro.algorithms.irm import irm
 
-_HOME_OF = {"omni_fedge": "fedrepro.algorithms.nodes.omni_fedge"}
+_HOME_OF = {
+    "irm_games": "fedrepro.algorithms.games.irm_games",
+    "omni_fedge": "fedrepro.algorithms.nodes.omni_fedge",
+}
 
 __all__ = [
     "OnlineEnsemble",
@@ -31,6 +35,7 @@ __all__ = [
     "fedavg",
     "fedboost",
     "irm",
+    "irm_games",
     "multiboost",
     "omni_fedge",
     "online_fedboost",

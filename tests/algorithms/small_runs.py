@@ -66,6 +66,10 @@ CALLS = {
         algorithms.irm, (FEDERATION, LogisticRegression()),
         {**STEPS, "step": 0.1, "penalty": 1.0, "batch": 3, "federated": True},
     ),
+    "irm_games": (
+        algorithms.irm_games, (FEDERATION, MLP(2, hidden=(3,))),
+        {**ROUNDS, "step": 0.1, "batch": 3, "representation": 1, "response": "parallel", "buffer": 2},
+    ),
     "omni_fedge": (
         algorithms.omni_fedge, (FEDERATION, MLP(2, hidden=(3,))), {**ROUNDS, "step": 0.1, "batches": 4},
     ),

@@ -8,6 +8,7 @@ import numpy as np
 
 # Those that are described by their settings alone; a file that names anything else is refused.
 HOME_OF = {
+    "AveragedNetwork": "fedrepro.models.averaged",
     "CNN": "fedrepro.models.networks",
     "LSTM": "fedrepro.models.lstm",
     "LeastSquares": "fedrepro.models.least_squares",
@@ -33,11 +34,18 @@ def built(description: Mapping):
     name = description["class"]
     if name not in HOME_OF:
         raise ValueError(f"a model of an unknown class, {name!r}")
-    return getattr(import_module(HOME_OF[name]), name)(**description["settings"])
+    settings = {key: built(one) if _is_model(one) else one for key, one in description["settings"].items()}
+    return getattr(import_module(HOME_OF[name]), name)(**settings)
+
+
+def _is_model(value) -> bool:
+    return isinstance(value, Mapping) and set(value) == {"class", "settings"}
 
 
 def _plain(value):
-    """Numbers and lists as JSON has them."""
+    """Numbers, lists and models as JSON has them."""
+    if (model := described(value)) is not None:
+        return model
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, Mapping):

@@ -1,0 +1,1 @@
+"""Ensemble games: environments that play for a predictor which all of them use."""
