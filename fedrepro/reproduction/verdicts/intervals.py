@@ -52,18 +52,31 @@ def interval(values, level: float = LEVEL) -> Interval:
     return Interval(mean, mean - half, mean + half, sample.size)
 
 
-def critical(alpha: float, degrees: int | None) -> float:
-    """Half-width of the two-sided interval in standard errors: Student-t, or normal without degrees of freedom."""
+def critical(alpha: float, degrees: float) -> float:
+    """Half-width of the two-sided Student-t interval in standard errors; normal for infinitely many degrees."""
     from scipy import special
 
-    return float(special.ndtri(1 - alpha / 2) if degrees is None else special.stdtrit(degrees, 1 - alpha / 2))
+    return float(special.ndtri(1 - alpha / 2) if np.isinf(degrees) else special.stdtrit(degrees, 1 - alpha / 2))
 
 
-def two_sided(distance: float, degrees: int | None) -> float:
+def two_sided(distance: float, degrees: float) -> float:
     """Twice the chance of a larger distance, in standard errors: above 1 for a negative one."""
     from scipy import special
 
-    return 2 * float(special.ndtr(-distance) if degrees is None else special.stdtr(degrees, -distance))
+    return 2 * float(special.ndtr(-distance) if np.isinf(degrees) else special.stdtr(degrees, -distance))
+
+
+def combined(over_seeds: float, degrees: int, over_samples: float) -> tuple[float, float]:
+    """The standard error of a mean that varies with the seeds and with the test samples, and its degrees of freedom.
+
+    Variances add. Only that over seeds is estimated from few values, so that Satterthwaite's degrees of freedom are
+    those of the seeds, and more the larger the share of the test samples is (Satterthwaite 1946, Welch 1947).
+    """
+    error = float(np.hypot(over_seeds, over_samples))
+    if over_samples == 0.0:
+        return error, float(degrees)
+    share = (over_seeds / error) ** 2
+    return error, float(degrees / share**2) if share > 1e-150 else np.inf
 
 
 def mean_and_error(sample: np.ndarray) -> tuple[float, float]:
@@ -109,7 +122,7 @@ def predict(values, published: float, runs: int, near: float = 0.0, level: float
     return Prediction(float(published), mean, low, high, place)
 
 
-def seeds_for_advantage(error: float, n: int, effect: float, alpha: float) -> Seeds | None:
+def seeds_for_advantage(error: float, n: int, effect: float, alpha: float, over_samples: float = 0.0) -> Seeds | None:
     """How many seeds show an advantage of this size with 80 % power; None where no number of seeds does.
 
     Parameters
@@ -122,6 +135,8 @@ def seeds_for_advantage(error: float, n: int, effect: float, alpha: float) -> Se
         The smallest advantage that matters.
     alpha
         The level of the two-sided test.
+    over_samples
+        Standard error over the samples of the test set, which more seeds do not reduce.
     """
     from scipy import special
 
@@ -133,12 +148,19 @@ def seeds_for_advantage(error: float, n: int, effect: float, alpha: float) -> Se
     # The median of σ² given the squares, and the ends of its interval.
     high, middle, low = (float(np.sqrt(squares / special.chdtri(degrees, 1 - tail))) for tail in tails)
     found = [
-        _least(lambda seeds, d=deviation: _power_of_advantage(effect / d, seeds, alpha))
+        _least(lambda seeds, d=deviation: _power_of_advantage(effect, d, seeds, alpha, over_samples))
         for deviation in (middle, low, high)
     ]
     if found[0] is None:
         return None
     return Seeds(found[0], found[1] or found[0], found[2] or MOST_SEEDS)
+
+
+def is_hidden(over_samples: float, effect: float, alpha: float) -> bool:
+    """Whether the error over test samples alone leaves an effect less than 80 % power, however many seeds there are."""
+    from scipy import special
+
+    return bool(special.ndtr(effect / over_samples - critical(alpha, np.inf)) < POWER)
 
 
 def _least(power) -> int | None:
@@ -154,10 +176,12 @@ def _least(power) -> int | None:
     return high
 
 
-def _power_of_advantage(shift: float, seeds: int, alpha: float) -> float:
+def _power_of_advantage(effect: float, deviation: float, seeds: int, alpha: float, over_samples: float) -> float:
     """Power of the two-sided t test, on the claimed side."""
     from scipy import special
 
-    if seeds > _MANY:  # the spread is known
-        return float(special.ndtr(shift * np.sqrt(seeds) - critical(alpha, None)))
-    return 1 - float(special.nctdtr(seeds - 1, shift * np.sqrt(seeds), critical(alpha, seeds - 1)))
+    error, degrees = combined(deviation / np.sqrt(seeds), seeds - 1, over_samples)
+    shift = effect / error
+    if degrees > _MANY:  # the spread is known
+        return float(special.ndtr(shift - critical(alpha, np.inf)))
+    return 1 - float(special.nctdtr(degrees, shift, critical(alpha, degrees)))

@@ -2,9 +2,10 @@
 
 1. Every comparison has a *direction*. It is *confirmed* where its interval lies wholly on the claimed side (for an
    equality wholly inside the tolerance), *contradicted* where it lies wholly on the other side (outside the
-   tolerance), *inconclusive* otherwise. Intervals are Student-t over seeds, drawn at the level at which Holm's
-   procedure tests the comparison among all that the claim combines, 5 % in all; where a plan allows several looks at
-   growing numbers of seeds, the 5 % are split over them. A universal statement is contradicted by one counter-example.
+   tolerance), *inconclusive* otherwise. Intervals are Student-t over seeds (the variance over the samples of a small
+   test set is added, by Welch and Satterthwaite's rule), drawn at the level at which Holm's procedure tests the
+   comparison among all that the claim combines, 5 % in all; where a plan allows several looks at growing numbers of
+   seeds, the 5 % are split over them. A universal statement is contradicted by one counter-example.
 2. A *reading* of the paper *holds* if all its settings are confirmed, is *mixed* if some are confirmed and some
    contradicted, *fails* if some are contradicted and none confirmed, and is *open* otherwise.
 3. A claim is *reproduced* if all readings hold; *depends* if some hold and some fail or are mixed; *partly* if none
@@ -13,6 +14,7 @@
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -22,7 +24,9 @@ import numpy as np
 from fedrepro.reproduction.verdicts.comparisons import Comparison
 from fedrepro.reproduction.verdicts.intervals import (
     Seeds,
+    combined,
     critical,
+    is_hidden,
     mean_and_error,
     seeds_for_advantage,
     two_sided,
@@ -151,17 +155,26 @@ def read(
 
 
 def deciding_axes(readings: Sequence[Reading]) -> tuple[str, ...]:
-    """The fewest axes whose values tell whether a reading holds."""
+    """The fewest axes whose values tell whether a reading holds.
+
+    Where several choices of so few axes tell it equally well (because readings were compared in which these axes vary
+    together), all of them are named: nothing tells them apart.
+    """
     axes = list(readings[0].values)
     for size in range(1, len(axes) + 1):
-        for chosen in itertools.combinations(axes, size):
-            seen: dict[tuple[str, ...], set[bool]] = {}
-            for reading in readings:
-                key = tuple(reading.values[axis] for axis in chosen)
-                seen.setdefault(key, set()).add(reading.outcome == "holds")
-            if all(len(outcomes) == 1 for outcomes in seen.values()):
-                return chosen
+        telling = [chosen for chosen in itertools.combinations(axes, size) if _tells(chosen, readings)]
+        if telling:
+            return tuple(axis for axis in axes if any(axis in chosen for chosen in telling))
     return ()
+
+
+def _tells(axes: Sequence[str], readings: Sequence[Reading]) -> bool:
+    """Whether readings with the same values of these axes have the same outcome."""
+    seen: dict[tuple[str, ...], set[bool]] = {}
+    for reading in readings:
+        key = tuple(reading.values[axis] for axis in axes)
+        seen.setdefault(key, set()).add(reading.outcome == "holds")
+    return all(len(outcomes) == 1 for outcomes in seen.values())
 
 
 def holm(p_values: Sequence[float], alpha: float) -> list[tuple[float, bool]]:
@@ -189,7 +202,7 @@ def _check(comparisons: Sequence[Comparison], primary: Mapping[str, str], looks:
         if unknown := sorted(set(one.reading) - set(primary)):
             raise ValueError(f"{one.setting}: {unknown[0]!r} is not an axis of the claim's readings")
     keys = [(one.setting, tuple(sorted(one.reading.items()))) for one in comparisons]
-    if twice := next((key for key in keys if keys.count(key) > 1), None):
+    if twice := next((key for key, count in Counter(keys).items() if count > 1), None):
         raise ValueError(f"the setting {twice[0]!r} is compared twice under the reading {dict(twice[1])}")
 
 
@@ -208,22 +221,24 @@ def _directions(comparisons: Sequence[Comparison], alpha: float, matters: float 
 
 
 def test_set_hides(sample_error: float | None, effect: float | None, alpha: float) -> bool:
-    """Whether the interval over test samples alone is wider than an effect, however many seeds there are."""
-    return bool(sample_error and effect) and critical(alpha, None) * (sample_error or 0.0) >= (effect or 0.0)
+    """Whether the test set is so small that no number of seeds shows an effect with the power that is asked."""
+    return bool(sample_error and effect) and is_hidden(sample_error or 0.0, effect or 0.0, alpha)
 
 
 @dataclass(frozen=True)
 class _Estimate:
-    """The mean of a comparison, its errors, and the least level that decides it."""
+    """The mean of a comparison, its error over seeds and test samples together, and the least level that decides it."""
 
     comparison: Comparison
     mean: float
+    over_seeds: float
     error: float
+    degrees: float
     p: float
 
     def judged(self, alpha: float, passes: bool, matters: float | None) -> Judged:
         one = self.comparison
-        half = self._half_width(alpha)
+        half = critical(alpha, self.degrees) * self.error
         low, high = self.mean - half, self.mean + half
         needed, hidden = None, False
         if not passes:
@@ -232,7 +247,7 @@ class _Estimate:
             effect = abs(abs(self.mean) - one.tolerance) if one.test == "equality" else matters
             hidden = test_set_hides(one.sample_error, one.tolerance or matters, alpha)
             if effect and not hidden:
-                named = seeds_for_advantage(self.error, len(one.values), effect, alpha)
+                named = seeds_for_advantage(self.over_seeds, len(one.values), effect, alpha, one.sample_error or 0.0)
                 # Fewer than there are already: an effect that matters would have been seen.
                 needed = named if named and named.number > len(one.values) else None
         else:
@@ -241,21 +256,15 @@ class _Estimate:
         negligible = one.test == "advantage" and matters is not None and max(abs(low), abs(high)) < matters
         return Judged(one, direction, self.mean, low, high, alpha, self.p, needed, negligible, hidden)
 
-    def _half_width(self, alpha: float) -> float:
-        over_seeds = critical(alpha, len(self.comparison.values) - 1) * self.error
-        return max(over_seeds, critical(alpha, None) * (self.comparison.sample_error or 0.0))
-
 
 def _estimate(one: Comparison) -> _Estimate:
-    mean, error = mean_and_error(np.array(one.values))
-    p = _least_level(one, mean, error, len(one.values) - 1)
-    if one.sample_error:  # the wider of two intervals decides
-        p = max(p, _least_level(one, mean, one.sample_error, None))
-    return _Estimate(one, mean, error, p)
+    mean, over_seeds = mean_and_error(np.array(one.values))
+    error, degrees = combined(over_seeds, len(one.values) - 1, one.sample_error or 0.0)
+    return _Estimate(one, mean, over_seeds, error, degrees, _least_level(one, mean, error, degrees))
 
 
-def _least_level(one: Comparison, mean: float, error: float, degrees: int | None) -> float:
-    """The least level at which the two-sided interval decides: Student-t, or normal without degrees of freedom."""
+def _least_level(one: Comparison, mean: float, error: float, degrees: float) -> float:
+    """The least level at which the two-sided Student-t interval decides."""
     if error == 0.0:
         return 0.0 if mean != 0 or one.test == "equality" else 1.0
 

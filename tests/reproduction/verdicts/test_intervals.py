@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrepro.reproduction.verdicts import intervals
-from fedrepro.reproduction.verdicts.intervals import interval, predict, seeds_for_advantage
+from fedrepro.reproduction.verdicts.intervals import combined, critical, interval, predict, seeds_for_advantage
 
 SAMPLE = np.array([1.0, 1.1, 0.9, 1.05, 0.95])
 
@@ -67,14 +67,14 @@ def test_predictions_cover_what_they_promise():
 def test_seeds_agree_with_statsmodels(shift, alpha):
     power = pytest.importorskip("statsmodels.stats.power").TTestPower()
     exact = power.solve_power(effect_size=shift, alpha=alpha, power=0.8, alternative="two-sided")
-    found = intervals._least(lambda seeds: intervals._power_of_advantage(shift, seeds, alpha))
+    found = intervals._least(lambda seeds: intervals._power_of_advantage(shift, 1.0, seeds, alpha, 0.0))
     assert found == pytest.approx(np.ceil(exact), abs=1)
 
 
 @pytest.mark.parametrize("n", [5, 10, 20])
 @pytest.mark.parametrize("effect", [0.3, 0.6])
 def test_the_number_of_seeds_named_is_right_in_the_median(n, effect):
-    right = intervals._least(lambda seeds: intervals._power_of_advantage(effect, seeds, 0.05))
+    right = intervals._least(lambda seeds: intervals._power_of_advantage(effect, 1.0, seeds, 0.05, 0.0))
     sample = np.random.default_rng(11).normal(size=(400, n))
     errors = sample.std(axis=1, ddof=1) / np.sqrt(n)
     named = [seeds_for_advantage(error, n, effect, 0.05) for error in errors]
@@ -89,3 +89,38 @@ def test_equal_seeds_need_no_more_seeds():
 
 def test_no_number_of_seeds_shows_nothing():
     assert seeds_for_advantage(1.0, 10, 1e-9, 0.05) is None
+
+
+@pytest.mark.parametrize(("over_seeds", "over_samples"), [(1.0, 0.5), (1.0, 1.0), (0.3, 1.0)])
+def test_two_errors_combine_as_welch_has_them(over_seeds, over_samples):
+    n, many = 8, 10**7  # the second sample is so large that its variance is as good as known
+    rng = np.random.default_rng(0)
+    first = rng.normal(size=n)
+    first *= over_seeds * np.sqrt(n) / first.std(ddof=1)
+    second = np.tile([-1.0, 1.0], many // 2) * over_samples * np.sqrt(many - 1)
+    found = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
+    error, degrees = combined(over_seeds, n - 1, over_samples)
+    assert 2 * critical(0.05, degrees) * error == pytest.approx(found.high - found.low, rel=1e-4)
+
+
+def test_without_seeds_or_without_samples_one_error_is_left():
+    assert combined(1.0, 7, 0.0) == (1.0, 7.0)
+    assert combined(0.0, 7, 2.0) == (2.0, np.inf)
+
+
+@pytest.mark.parametrize("over_samples", [0.0, 0.15])
+def test_so_many_seeds_decide_in_four_of_five_cases(over_samples):
+    deviation, effect = 1.0, 0.5
+    named = intervals._least(lambda seeds: intervals._power_of_advantage(effect, deviation, seeds, 0.05, over_samples))
+    rng = np.random.default_rng(5)
+    values = effect + deviation * rng.normal(size=(4000, named)) + over_samples * rng.normal(size=(4000, 1))
+    errors = [combined(error, named - 1, over_samples) for error in values.std(axis=1, ddof=1) / np.sqrt(named)]
+    half_widths = np.array([critical(0.05, degrees) * error for error, degrees in errors])
+    assert np.mean(values.mean(axis=1) > half_widths) == pytest.approx(0.8, abs=0.03)
+
+
+def test_a_test_set_asks_for_more_seeds_until_it_hides_the_effect():
+    numbers = [seeds_for_advantage(0.3, 10, 0.5, 0.05, error) for error in (0.0, 0.1, 0.15)]
+    assert numbers[0].number < numbers[1].number < numbers[2].number
+    assert seeds_for_advantage(0.3, 10, 0.5, 0.05, 0.2) is None
+    assert intervals.is_hidden(0.2, 0.5, 0.05) and not intervals.is_hidden(0.15, 0.5, 0.05)

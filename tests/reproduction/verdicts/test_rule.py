@@ -204,7 +204,28 @@ def test_a_small_test_set_widens_the_interval():
     assert word(sure) == "reproduced"
     verdict = judge([unsure])
     assert verdict.word == "inconclusive"
-    assert verdict.judged[0].high - verdict.judged[0].low == pytest.approx(2 * 1.959964 * 2.0, rel=1e-5)
+    assert verdict.judged[0].high - verdict.judged[0].low == pytest.approx(2 * 1.959964 * 2.0, rel=1e-3)
+
+
+def test_seeds_and_test_samples_that_vary_alike_err_no_more_than_promised():
+    random, seeds = np.random.default_rng(3), 10
+    error = float(np.sqrt(1 / seeds))  # over test samples, and over seeds as well
+    false = 0
+    for _ in range(2000):
+        values = random.normal(size=seeds) + error * random.normal()
+        compared = more(values, 0.0, setting="digits", names=AB, sample_error=error)
+        false += judge([compared]).word != "inconclusive"
+    assert false / 2000 <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 2000)
+
+
+def test_axes_that_vary_together_are_both_named():
+    together = [
+        shifted(size, iterate=iterate, rounds=rounds)
+        for size, iterate, rounds in ((1.0, "last", "100"), (-1.0, "average", "1000"))
+    ]
+    verdict = judge(together, primary={"iterate": "last", "rounds": "100"})
+    assert verdict.word == "depends"
+    assert deciding_axes(verdict.readings) == ("iterate", "rounds")
 
 
 def test_an_effect_below_what_matters_is_said_to_be_so():
