@@ -51,12 +51,13 @@ def description(key: str) -> dict:
 def described(about: dict) -> list[str]:
     """The description in lines for a terminal."""
     from fedrepro.reproduction.report.words import in_words
+    from fedrepro.reproduction.verdicts.agreement import PENDING
 
     lines = [about["title"], f"{', '.join(about['authors'])} ({about['venue']} {about['year']})"]
     lines += [about["url"]] if about["url"] else []
     lines += ["", "Claims, with the verdict of the committed full run"]
     for name, claim in about["claims"].items():
-        lines += [f"  {name}: {in_words(claim['verdict'] or 'no verdict yet')}"]
+        lines += [f"  {name}: {in_words(claim['verdict'] or PENDING)}"]
         lines += textwrap.wrap(claim["text"], _WIDTH, initial_indent="      ", subsequent_indent="      ")
     lines += ["", "Parameters (-p NAME=VALUE), quick and full"]
     for name, one in about["parameters"].items():

@@ -1,6 +1,7 @@
 """``fedrepro verdicts``: what holds, claim by claim, in the terminal; and whether a run of one's own agrees."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -40,15 +41,14 @@ def verdicts(
 
 
 def claims(key: str, output: Path) -> list[dict]:
-    """Every claim of a paper: the reference's verdict and sentence, and what the run in ``output`` says beside it."""
-    from fedrepro.reproduction.paper.schema import declaration, folder
+    """Every declared claim of a paper: the reference's verdict and sentence, and what the run in ``output`` says."""
+    from fedrepro.reproduction.paper.references import reference as reference_of
+    from fedrepro.reproduction.paper.schema import declaration
     from fedrepro.reproduction.results import load
     from fedrepro.reproduction.verdicts.agreement import agreement
 
-    there, here = (
-        load(path) if path.is_file() else None
-        for path in (folder(key) / "reference" / "results.json", output / key / "results.json")
-    )
+    there, path = reference_of(key), output / key / "results.json"
+    here = load(path) if path.is_file() else None
     rows = []
     for name, declared in declaration(key).claims.items():
         reference = there.claims.get(name) if there else None
@@ -59,6 +59,7 @@ def claims(key: str, output: Path) -> list[dict]:
                 "claim": name,
                 "text": declared.text,
                 "verdict": reference.verdict if reference else None,
+                "pending": reference is None,  # the full run that judges it is still to come
                 "sees": reference.sees if reference else "",
                 "why": reference.why if reference else "",
                 "run": {"profile": here.profile, "verdict": run.verdict, "sees": run.sees} if here and run else None,
@@ -74,6 +75,8 @@ def _show(rows: list[dict]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from fedrepro.reproduction.verdicts.agreement import PENDING
+
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
     for heading, width in (("claim", 24), ("verdict", 14), ("this run", 12), ("what we see", None)):
         table.add_column(heading, min_width=width, overflow="fold", ratio=None if width else 1)
@@ -82,14 +85,19 @@ def _show(rows: list[dict]) -> None:
         if row["paper"] != paper:
             paper = row["paper"]
             table.add_row(f"[bold]{paper}[/bold]")
-        word = (row["verdict"] or "no reference").replace("-", " ")
+        word = (row["verdict"] or PENDING).replace("-", " ")
         table.add_row(
             f"  {row['claim']}", word, row["agreement"], f"{row['sees']} {row['why']}".strip().replace("[", r"\[")
         )
     console = Console(soft_wrap=False)
     console.print(table)
-    counted = {
-        word: sum(row["verdict"] == word for row in rows) for word in dict.fromkeys(row["verdict"] for row in rows)
-    }
-    said = ", ".join(f"{count} {(word or 'without a reference').replace('-', ' ')}" for word, count in counted.items())
-    console.print(f"{len(rows)} claims: {said}.")
+    console.print(f"{len(rows)} claims: {_counted(rows)}.")
+
+
+def _counted(rows: list[dict]) -> str:
+    """How many claims have each verdict, and how many wait for one."""
+    from fedrepro.reproduction.verdicts import VERDICTS
+    from fedrepro.reproduction.verdicts.agreement import PENDING
+
+    found = Counter(row["verdict"] or PENDING for row in rows)
+    return ", ".join(f"{found[word]} {word.replace('-', ' ')}" for word in (*VERDICTS, PENDING) if found[word])

@@ -1,6 +1,8 @@
 """Runs the papers' notebooks: for a user's output folder, for the committed outputs, and for the reference."""
 
+import base64
 import contextlib
+import io
 import logging
 import os
 import shutil
@@ -16,8 +18,9 @@ from fedrepro.errors import UserError
 from fedrepro.extras import optional
 from fedrepro.files import explained_disk_errors, write_output
 from fedrepro.reproduction import stamp
-from fedrepro.reproduction.paper import check, declaration, folder, resolve
-from fedrepro.reproduction.results import load
+from fedrepro.reproduction.paper import Declaration, check, declaration, folder
+from fedrepro.reproduction.paper.parameters import profile_of
+from fedrepro.reproduction.results import Results, load
 from fedrepro.target import is_reference_worthy
 
 with optional():
@@ -29,6 +32,8 @@ with optional():
     from jupyter_client.manager import AsyncKernelManager
     from nbconvert import HTMLExporter
     from papermill.exceptions import PapermillExecutionError
+
+_LARGEST_NOTEBOOK = 2_000_000  # bytes, of a full run that is kept
 
 # nbconvert's page without the scripts that it loads from other machines: formulas in our notebooks are plain text. It
 # has a way back to the paper's page, which lies beside it, and folded code.
@@ -165,7 +170,7 @@ def refresh(key: str, jobs: int) -> Path:
 
 
 def reference(key: str, output_dir: Path) -> Path:
-    """Keep the results, pictures and tables of a full run as the paper's reference.
+    """Keep the results, pictures, tables and the executed notebook of a full run as the paper's reference.
 
     Parameters
     ----------
@@ -182,8 +187,8 @@ def reference(key: str, output_dir: Path) -> Path:
     source, target = output_dir / key, folder(key) / "reference"
     if not (source / "results.json").is_file():
         raise UserError(f"{source} holds no results: run `fedrepro reproduce {key} --profile full` first.")
-    results = load(source / "results.json")
-    if results.profile != "full" or results.parameters != resolve(declaration(key), "full", {}):
+    results, declared = load(source / "results.json"), declaration(key)
+    if results.profile != "full" or not _is_full(declared, results.parameters):
         raise UserError(
             f"{source} is not a run of the full profile as paper.toml has it: run that one for a reference."
         )
@@ -192,13 +197,60 @@ def reference(key: str, output_dir: Path) -> Path:
         raise UserError(
             f"{source} was computed with {computed_with}: only bits that every machine gives are a reference."
         )
+    notebook = full_run(source / f"{key}.ipynb", results)
+    exhibits = [*source.glob("figures/*.png"), *source.glob("figures/*.svg"), *source.glob("tables/*.csv")]
     with explained_disk_errors(target):
         shutil.rmtree(target, ignore_errors=True)
-        for path in (source / "results.json", *source.glob("figures/*.png"), *source.glob("tables/*.csv")):
+        for path in (source / "results.json", *exhibits):
             kept = target / path.relative_to(source)
             kept.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, kept)
+    write_output(target / f"{key}.ipynb", notebook)
     return target
+
+
+def _is_full(declared: Declaration, parameters: Mapping[str, Any]) -> bool:
+    """Whether these are the full profile's parameters, at any of the planned looks."""
+    return parameters.keys() == declared.parameters.keys() and profile_of(declared, parameters, "full") == "full"
+
+
+def full_run(executed: Path, made: Results) -> bytes:
+    """The executed notebook of a full run for its readers: it says what it is, and nothing of the machine.
+
+    Where it would be larger than 2 MB, its pictures keep 64 colours: the files beside it have them all.
+    """
+    try:
+        notebook = nbformat.read(executed, as_version=4)
+    except (OSError, ValueError) as problem:
+        raise UserError(f"{executed} is not the notebook of a run ({problem}): run this paper again.") from None
+    key, commit = made.paper, made.provenance.commit
+    words = (
+        f"**This is the full run**, as it was executed ({commit}); its results are in `results.json` beside it.\n"
+        f"To change something and run it, open `papers/{key}/{key}.ipynb`."
+    )
+    cleaned = clean(notebook, {name: record.variant for name, record in made.provenance.data.items()})
+    cleaned.cells.insert(0, nbformat.v4.new_markdown_cell(words, id="full-run"))
+    content = nbformat.writes(cleaned).encode() + b"\n"
+    if len(content) > _LARGEST_NOTEBOOK:
+        _thin_pictures(cleaned)
+        content = nbformat.writes(cleaned).encode() + b"\n"
+    if len(content) > _LARGEST_NOTEBOOK:
+        raise UserError(f"{executed} has {len(content) / 1e6:.1f} MB without its colours: draw smaller figures.")
+    return content
+
+
+def _thin_pictures(notebook: nbformat.NotebookNode) -> None:
+    """Give the pictures in a notebook a palette of 64 colours."""
+    from PIL import Image
+
+    for cell in notebook.cells:
+        for shown in cell.get("outputs", []):
+            if picture := shown.get("data", {}).get("image/png"):
+                small = io.BytesIO()
+                Image.open(io.BytesIO(base64.b64decode(picture))).convert("RGB").quantize(64).save(
+                    small, "PNG", optimize=True
+                )
+                shown.data["image/png"] = base64.b64encode(small.getvalue()).decode()
 
 
 def clean(notebook: nbformat.NotebookNode, variants: Mapping[str, str | None]) -> nbformat.NotebookNode:

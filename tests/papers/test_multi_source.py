@@ -1,7 +1,6 @@
 """The survey's problems, checks, drawings and claims: every claim must be able to say no."""
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
@@ -86,17 +85,6 @@ def test_studies_fit_their_trials_and_have_enough_seeds(profile):
 
 def reference() -> dict:
     return json.loads((folder("multi_source") / "reference" / "results.json").read_text(encoding="utf-8"))
-
-
-def test_full_profile_reference_is_complete():
-    declared, made = declaration("multi_source"), reference()
-    assert made["profile"] == "full"
-    for kind in ("claims", "figures", "tables"):
-        assert set(made[kind]) == set(getattr(declared, kind))
-    assert all(erratum["measured"] for erratum in made["errata"])
-    for figure in made["figures"].values():
-        assert len(figure["seeds"]) >= FEWEST_SEEDS or figure["title"].startswith("A test distribution")
-        assert (Path(folder("multi_source")) / "reference" / figure["files"][0]).exists()
 
 
 def test_settings_in_use_are_those_that_the_rule_picks():

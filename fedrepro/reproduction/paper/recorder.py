@@ -23,7 +23,8 @@ from fedrepro.reproduction.paper.displays import (
 )
 from fedrepro.reproduction.paper.judging import judged_claim, number
 from fedrepro.reproduction.paper.parameters import check_profile, pick, profile_of, studies_module
-from fedrepro.reproduction.paper.schema import Exhibit, declaration, folder, suggestion
+from fedrepro.reproduction.paper.references import reference
+from fedrepro.reproduction.paper.schema import Exhibit, declaration, suggestion
 from fedrepro.reproduction.verdicts import Comparison, unavailable
 from fedrepro.reproduction.verdicts.agreement import Agreement, agreement
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from fedrepro.reproduction.study import Runs
 
 _PIXELS_PER_INCH_ON_SCREEN = 100
+_LARGEST_SVG = 300_000  # bytes
 _NOT_TESTABLE = "not testable here"
 
 
@@ -300,8 +302,7 @@ class Paper:
 
     @cached_property
     def _reference(self) -> results.Results | None:
-        path = folder(self.key) / "reference" / "results.json"
-        return results.load(path) if path.is_file() else None
+        return reference(self.key)
 
     def _agreement(self, name: str, judged: results.Claim) -> Agreement:
         there = self._reference.claims.get(name) if self._reference else None
@@ -410,10 +411,20 @@ def _rendered(fig, name: str) -> dict[str, bytes]:
         fig.set_layout_engine(None)  # both pictures keep what was worked out: to do that again takes as long as drawing
         frame = fig.get_tightbbox().padded(matplotlib.rcParams["savefig.pad_inches"])
         for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
-            buffer = io.BytesIO()
-            fig.savefig(buffer, format=suffix, metadata=metadata, **{**SAVE, "bbox_inches": frame})
-            pictures[suffix] = buffer.getvalue()
+            how = {"format": suffix, "metadata": metadata, **SAVE, "bbox_inches": frame}
+            pictures[suffix] = _saved(fig, how)
+            if suffix == "svg" and len(pictures[suffix]) > _LARGEST_SVG:
+                for ax in fig.axes:  # the data become pixels; axes and text stay lines
+                    for drawn in (*ax.lines, *ax.collections, *ax.patches, *ax.images):
+                        drawn.set_rasterized(True)
+                pictures[suffix] = _saved(fig, how)
     return pictures
+
+
+def _saved(fig, how: Mapping[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    fig.savefig(buffer, **how)
+    return buffer.getvalue()
 
 
 def _display(*parts) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from fedrepro.errors import UserError
 from fedrepro.reproduction import results
-from fedrepro.reproduction.paper import Declaration, declaration, folder, keys
+from fedrepro.reproduction.paper import Declaration, declaration, keys
+from fedrepro.reproduction.paper.references import declared_part, place_of
 from fedrepro.reproduction.paper.schema import Claim
 from fedrepro.reproduction.provenance import source_hash
 from fedrepro.reproduction.report.code import Code
@@ -33,14 +34,14 @@ class Card:
 
     name: str
     declared: Claim
-    shown: results.Claim | None  # of the reference, or else of this machine's run
+    shown: results.Claim | None  # of the reference; where there is no reference at all, of this machine's run
     is_verdict: bool  # whether what is shown is of the full profile: only that has a verdict
     here: results.Claim | None
     rerun: str  # what this machine's run says beside the reference, see `RERUNS`
 
     @property
     def verdict(self) -> str | None:
-        """The verdict of the full profile, if there is one."""
+        """The verdict of the full profile; None while the full run is pending."""
         return self.shown.verdict if self.shown and self.is_verdict else None
 
     @cached_property
@@ -91,7 +92,7 @@ class PaperPage:
     @property
     def reference_folder(self) -> Path:
         """Where the reference is committed; its files are copied into the site."""
-        return folder(self.key) / "reference"
+        return place_of(self.key)
 
     @property
     def place(self) -> str:
@@ -110,9 +111,28 @@ class PaperPage:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many claims have each verdict."""
+        """How many claims have each verdict; those that wait for one are `pending`."""
         given = Counter(card.verdict for card in self.claims)
         return {word: given[word] for word in VERDICTS}
+
+    @property
+    def pending(self) -> int:
+        """How many claims wait for a full run."""
+        return sum(card.verdict is None for card in self.claims)
+
+    @property
+    def pending_exhibits(self) -> list[str]:
+        """The titles of declared figures, tables and errata that wait for a full run."""
+        if self.shown is None:
+            return []
+        there = {*self.shown.figures, *self.shown.tables}
+        titles = [exhibit.title for name, exhibit in self.declared.exhibits.items() if name not in there]
+        proved = {one.id for one in self.shown.errata}
+        return titles + [f"Erratum, {one.where}" for name, one in self.declared.errata.items() if name not in proved]
+
+    def shows(self, exhibit: str) -> bool:
+        """Whether a figure or table is on the page."""
+        return self.shown is not None and (exhibit in self.shown.figures or exhibit in self.shown.tables)
 
     @property
     def reruns(self) -> dict[str, int]:
@@ -156,8 +176,20 @@ class PaperPage:
         return width > _WIDE * height
 
     def files_of(self, exhibit: Exhibit) -> list[str]:
-        """The files of a figure or table that are there; a reference keeps no SVG."""
+        """The files of a figure or table that are there: references of before version 0.2.0 kept no SVG."""
         return [file for file in exhibit.files if not self.reference or (self.reference_folder / file).is_file()]
+
+    def image_of(self, figure: str) -> str:
+        """The file of a figure that the pages show, seen from the paper's page: SVG where it is there."""
+        assert self.shown is not None
+        files = self.files_of(self.shown.figures[figure])
+        return self.place + next((file for file in files if file.endswith(".svg")), files[0])
+
+    @property
+    def reference_notebook(self) -> Path | None:
+        """The executed notebook of the full run, if the reference has it."""
+        path = self.reference_folder / f"{self.key}.ipynb"
+        return path if self.reference and path.is_file() else None
 
     def other_data(self, exhibit: Exhibit) -> list[str]:
         """What is not the paper's own data, a phrase each."""
@@ -185,7 +217,8 @@ class PaperPage:
             rerun = NOT_TESTABLE
         else:
             rerun = agreement(here.comparisons, there.comparisons if there else [])
-        return Card(name, self.declared.claims[name], there or here, self.has_verdicts, here, rerun)
+        shown = there if self.reference else here
+        return Card(name, self.declared.claims[name], shown, shown is not None and self.has_verdicts, here, rerun)
 
 
 def stand_in(name: str, variant: str | None) -> str | None:
@@ -206,17 +239,17 @@ def collect(output_dir: Path, source: Callable[[str], str] = source_hash) -> lis
 
 def _paper(key: str, output: Path, source: Callable[[str], str]) -> PaperPage:
     """One paper; what is damaged costs its own part of the pages and nothing else."""
-    kept = folder(key) / "reference"
+    declared, kept = declaration(key), place_of(key)
     reference, here, failure, damage, pictures = None, None, None, [], {}
     try:
-        reference = _if_there(kept / "results.json")
+        reference = _if_there(kept / "results.json", declared)
         if reference is not None:
             pictures = _pictures(kept, reference)
     except UserError as problem:
         reference, damage = None, [str(problem)]
     try:
         failure = _failure(output / "failure.txt")
-        here = _if_there(output / "results.json")
+        here = _if_there(output / "results.json", declared)
         if here is not None and reference is None:
             pictures = _pictures(output, here)
     except UserError as problem:
@@ -224,7 +257,7 @@ def _paper(key: str, output: Path, source: Callable[[str], str]) -> PaperPage:
         damage.append(str(problem))
     return PaperPage(
         key=key,
-        declared=declaration(key),
+        declared=declared,
         reference=reference,
         here=here,
         failure=failure,
@@ -236,8 +269,8 @@ def _paper(key: str, output: Path, source: Callable[[str], str]) -> PaperPage:
     )
 
 
-def _if_there(path: Path) -> Results | None:
-    return load(path) if os.path.lexists(path) else None
+def _if_there(path: Path, declared: Declaration) -> Results | None:
+    return declared_part(load(path), declared) if os.path.lexists(path) else None
 
 
 def _failure(path: Path) -> str | None:

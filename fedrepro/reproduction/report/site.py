@@ -16,7 +16,7 @@ from fedrepro.reproduction.report.code import coloured
 from fedrepro.reproduction.report.collect import RERUNS, PaperPage, collect, stand_in
 from fedrepro.reproduction.site_files import CODE, INDEX, REFERENCE
 from fedrepro.reproduction.verdicts import VERDICTS
-from fedrepro.reproduction.verdicts.agreement import Family
+from fedrepro.reproduction.verdicts.agreement import PENDING, Family
 
 with optional():
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -93,6 +93,7 @@ def environment(*, for_html: bool = True) -> "Environment":
         "directions": words.DIRECTIONS,
         "verdicts": VERDICTS,
         "reruns": RERUNS,
+        "pending_word": PENDING,
     }
     return made
 
@@ -104,6 +105,7 @@ def totals(papers: Iterable[PaperPage]) -> dict:
     return {
         "claims": sum(len(page.claims) for page in pages),
         "verdicts": {word: sum(page.counts[word] for page in pages) for word in VERDICTS},
+        "pending": sum(page.pending for page in pages),
         "reruns": {word: sum(page.reruns[word] for page in pages) for word in RERUNS},
         "family": Family(*(sum(column) for column in zip(*families, strict=True)))
         if families
@@ -135,6 +137,7 @@ def _copy_reference(paper: PaperPage, target: Path) -> None:
     if paper.reference is not None:
         exhibits = (*paper.reference.figures.values(), *paper.reference.tables.values())
         names = ["results.json", *(file for exhibit in exhibits for file in paper.files_of(exhibit))]
+        names += [paper.reference_notebook.name] if paper.reference_notebook else []
         wanted = {target / name: paper.reference_folder / name for name in names}
     with explained_disk_errors(target):
         for left in target.rglob("*") if target.is_dir() else ():

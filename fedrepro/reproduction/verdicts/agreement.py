@@ -6,8 +6,9 @@ from typing import Literal, NamedTuple, Protocol, get_args
 
 from fedrepro.reproduction.verdicts.rule import ALPHA, Direction, holm
 
-Agreement = Literal["agrees", "differs", "too small to tell", "no reference"]
+Agreement = Literal["agrees", "differs", "too small to tell", "full run pending"]
 AGREEMENTS: tuple[Agreement, ...] = get_args(Agreement)
+PENDING: Agreement = "full run pending"  # said of a claim, too, in place of a verdict
 
 
 class Directed(Protocol):
@@ -25,11 +26,12 @@ def agreement(here: Sequence[Directed], reference: Sequence[Directed]) -> Agreem
     """Whether the comparisons of a run point where those of the reference do.
 
     It *differs* where one is confirmed and the other contradicted, *agrees* where all that the reference decides is
-    decided here in the same direction, and is *too small to tell* otherwise.
+    decided here in the same direction, and is *too small to tell* otherwise. Where the reference has none of these
+    comparisons, the *full run* of them is *pending*.
     """
     ours, theirs = _directions(here), _directions(reference)
     if not theirs or not {_key(one) for one in here} & theirs.keys():
-        return "no reference"
+        return PENDING
     if any({"confirmed", "contradicted"} == {direction, ours.get(key)} for key, direction in theirs.items()):
         return "differs"
     decided = {key: direction for key, direction in theirs.items() if direction != "inconclusive"}

@@ -70,7 +70,7 @@ def test_show(call, tiny):
     said = call("show", "tiny").stdout
     for part in (
         "A Tiny Paper <on> Halving\nAda Example, Ben Example (Nowhere 2020)\n",
-        "  loss-falls: no verdict yet\n      The last loss is lower than the first.\n",
+        "  loss-falls: full run pending\n      The last loss is lower than the first.\n",
         "  seeds: 5, 20\n      How many times the experiment is repeated.\n",
         "Data\n  none\n",
         "  quick: not run here yet\n  full: not run here yet\n",
@@ -148,7 +148,7 @@ def test_reproduce_then_why_then_force(call, tiny, tmp_path, monkeypatch):
 
     result = call("reproduce", "--jobs", 1, "-p", "rate=0.5")
     assert result.exit_code == 0, result.output
-    assert "tiny: 2 claims, this run beside the reference: 2 no reference" in result.stdout
+    assert "tiny: 2 claims, this run beside the reference: 2 full run pending" in result.stdout
     page = tmp_path / "out" / "quick" / "index.html"
     assert page.resolve().as_uri() in result.stdout
     assert (tmp_path / "out" / "quick" / "tiny" / "tiny.html").is_file()
@@ -233,7 +233,7 @@ def test_one_failure_does_not_stop_the_other_papers(call, tiny, tmp_path):
     tiny.edit("../other/studies.py", "def studies(parameters):\n", "def studies(parameters):\n    1 / 0\n")
     result = call("reproduce")
     assert result.exit_code == 1
-    assert "tiny: 2 claims, this run beside the reference: 2 no reference" in result.stdout
+    assert "tiny: 2 claims, this run beside the reference: 2 full run pending" in result.stdout
     assert "other: It broke with ZeroDivisionError" in result.stdout
 
 

@@ -59,7 +59,7 @@ def test_a_run_that_was_changed_by_hand_cannot_also_look(tiny, call):
 
 
 def test_verdicts_stand_beside_this_run(tiny, call, tmp_path):
-    assert "no reference" in call("verdicts").stdout
+    assert "full run pending" in call("verdicts").stdout
     full = call("reproduce", "tiny", "--profile", "full", "--jobs", 1)
     assert full.exit_code == 0, full.output
     (tiny.folder / "reference").mkdir()
@@ -91,3 +91,20 @@ def test_verdicts_stand_beside_this_run(tiny, call, tmp_path):
 def test_mistakes_are_one_sentence(call, arguments, sentence):
     result = call(*arguments)
     assert result.exit_code == 2 and sentence in result.stderr
+
+
+def test_a_claim_that_the_reference_lacks_is_pending_and_one_that_only_it_has_is_left_out(tiny, call, tmp_path):
+    full = call("reproduce", "tiny", "--profile", "full", "--jobs", 1)
+    assert full.exit_code == 0, full.output
+    content = json.loads((tmp_path / "out" / "full" / "tiny" / "results.json").read_text())
+    content["claims"]["of-old"] = content["claims"].pop("loss-falls")
+    (tiny.folder / "reference").mkdir()
+    (tiny.folder / "reference" / "results.json").write_text(json.dumps(content))
+    first, second = json.loads(call("verdicts", "--profile", "full", "--json").stdout)
+    assert (first["claim"], first["verdict"], first["pending"]) == ("loss-falls", None, True)
+    assert first["agreement"] == "full run pending"
+    assert (second["claim"], second["verdict"], second["pending"]) == ("ends-at-an-eighth", "reproduced", False)
+    shown = call("verdicts", "--profile", "full", "--check")
+    assert shown.exit_code == 0 and "2 claims: 1 reproduced, 1 full run pending." in shown.stdout
+    assert "of-old" not in shown.stdout
+    assert "loss-falls: full run pending" in call("show", "tiny").stdout

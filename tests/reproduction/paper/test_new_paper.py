@@ -47,7 +47,9 @@ def test_a_new_paper_is_one_new_folder(tmp_path, request):
         return done.stdout
 
     assert [paper["key"] for paper in json.loads(run("list", "--json"))] == sorted([*others, "tiny"])
-    assert "tiny: 2 claims, this run beside the reference: 2 no reference" in run("reproduce", "tiny", "--jobs", "1")
+    assert "tiny: 2 claims, this run beside the reference: 2 full run pending" in run(
+        "reproduce", "tiny", "--jobs", "1"
+    )
     assert (tmp_path / "out" / "quick" / "tiny" / "figures" / "figure-1.png").is_file()
     assert "A Tiny Paper &lt;on&gt; Halving" in (tmp_path / "out" / "quick" / "index.html").read_text()
     assert "5 stored, 0 to run" in run("why", "tiny")

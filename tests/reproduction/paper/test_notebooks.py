@@ -11,6 +11,7 @@ from papermill.exceptions import PapermillExecutionError
 from fedrepro import Paper, UserError
 from fedrepro.reproduction import notebooks
 from fedrepro.reproduction.paper import declaration, resolve
+from fedrepro.reproduction.results import load
 
 from_elsewhere = re.compile(r"""(?:src|href)\s*=\s*["']\s*(?:https?:)?//""")
 
@@ -155,7 +156,7 @@ def test_refreshing_keeps_outputs_and_nothing_of_the_machine(tiny, quick, tmp_pa
     notebook = nbformat.reads(first.decode(), as_version=4)
     assert notebook.metadata["fedrepro"] == {"data": {}}
     assert "papermill" not in json.dumps([notebook.metadata, *(cell.metadata for cell in notebook.cells)])
-    assert "2 no reference" in notebook.cells[-1].outputs[0].data["text/plain"]
+    assert "2 full run pending" in notebook.cells[-1].outputs[0].data["text/plain"]
     outputs = json.dumps([cell.get("outputs", []) for cell in notebook.cells])
     assert str(tmp_path) not in outputs
     assert "0x" not in re.sub(r'"image/png": "[^"]*"', "", outputs)
@@ -179,5 +180,30 @@ def test_a_reference_is_a_full_run(tiny, quick, tmp_path, monkeypatch):
     results.write_text(json.dumps(content | {"profile": "full", "parameters": full}))
     kept = notebooks.reference("tiny", tmp_path / "out")
     assert {path.relative_to(kept).as_posix() for path in kept.rglob("*") if path.is_file()} == {
-        "results.json", "figures/figure-1.png", "tables/table-1.csv",
+        "results.json", "tiny.ipynb", "figures/figure-1.png", "figures/figure-1.svg", "tables/table-1.csv",
     }  # fmt: skip
+    notebook = nbformat.read(kept / "tiny.ipynb", as_version=4)
+    assert notebook.cells[0].source.startswith("**This is the full run**")
+    assert set(notebook.metadata) == {"fedrepro", "kernelspec", "language_info"}
+    assert str(tmp_path / "out") not in (kept / "tiny.ipynb").read_text()
+
+
+def test_a_full_run_with_more_of_the_planned_seeds_is_a_reference(tiny, quick, tmp_path):
+    tiny.edit("paper.toml", "[figures.figure-1]", "[looks]\nseeds = [20, 30]\n\n[figures.figure-1]")
+    tiny.edit("paper.toml", 'unit = "nats"', 'unit = "nats"\nseeds = "seeds"')
+    full = resolve(declaration("tiny"), "full", {})
+    notebooks.execute("tiny", "full", full | {"seeds": 30}, tmp_path / "out", 1)
+    assert (notebooks.reference("tiny", tmp_path / "out") / "results.json").is_file()
+
+
+def test_a_notebook_that_is_too_large_is_kept_with_fewer_colours(tiny, quick, tmp_path, monkeypatch):
+    notebooks.execute("tiny", "quick", quick, tmp_path / "out", 1)
+    made = load(tmp_path / "out" / "tiny" / "results.json")
+    executed = tmp_path / "out" / "tiny" / "tiny.ipynb"
+    whole = notebooks.full_run(executed, made)
+    monkeypatch.setattr(notebooks, "_LARGEST_NOTEBOOK", len(whole) - 1)
+    thin = notebooks.full_run(executed, made)
+    assert len(thin) < len(whole) and b"image/png" in thin
+    monkeypatch.setattr(notebooks, "_LARGEST_NOTEBOOK", 1000)
+    with pytest.raises(UserError, match="without its colours"):
+        notebooks.full_run(executed, made)

@@ -252,7 +252,7 @@ def test_results_hold_what_the_contract_says(tiny, quick_values, tmp_path):
     assert written["choices"][0]["measured"] is None
     assert {"commit", "versions", "seconds", "trials", "data", "source", "target"} == set(written["provenance"])
     assert written["provenance"]["trials"]["number"] == 5
-    assert summary.counts == {"agrees": 0, "differs": 0, "too small to tell": 0, "no reference": 2}
+    assert summary.counts == {"agrees": 0, "differs": 0, "too small to tell": 0, "full run pending": 2}
 
 
 def test_a_trial_that_two_studies_share_counts_once(tiny, quick_values, tmp_path):
@@ -630,3 +630,15 @@ def test_a_curve_of_another_length_is_refused():
     with pytest.raises(ValueError, match="2 values for 3 positions"):
         figures.curve(ax, [0, 1, 2], np.ones((5, 2)), label="fast")
     plt.close("all")
+
+
+def test_a_large_drawing_is_kept_small_as_svg(tiny, quick_values, tmp_path):
+    paper = Paper("tiny", parameters=quick_values)
+    paper.runs("figure-1")
+    with paper.figure("figure-1") as fig:
+        ax = fig.subplots()
+        points = np.random.default_rng(0).random((2, 5000))
+        ax.scatter(*points)
+        ax.set_title("many points")
+    picture = (tmp_path / "output" / "figures" / "figure-1.svg").read_text()
+    assert len(picture) < 300_000 and "<image" in picture and "many points" in picture

@@ -12,7 +12,7 @@ from fedrepro import Paper, UserError
 from fedrepro.reproduction import figures, report, results, verdicts
 from fedrepro.reproduction.paper import folder, keys
 from fedrepro.reproduction.report.handing_on import hand_on
-from fedrepro.reproduction.report.readme import readme
+from fedrepro.reproduction.report.readme import readme, with_tables
 from fedrepro.reproduction.report.site import bibtex, origin
 from fedrepro.reproduction.report.words import cost, prose
 
@@ -71,7 +71,7 @@ def test_without_any_run_the_site_shows_the_reference(tiny, output):
     assert "On this machine: 2 not run." in index
     for shown in (
         "A Tiny Paper &lt;on&gt; Halving",
-        'src="reference/figures/figure-1.png"',
+        'src="reference/figures/figure-1.svg"',
         "The loss falls.",  # what the paper says
         "&lt;fast&gt;",  # a table's cell
         "0.33 ± 0.02",
@@ -129,7 +129,7 @@ def test_a_run_of_this_machine_is_a_strip_beside_the_reference(tiny, output):
 
 def test_a_quick_run_never_wears_a_verdict(output):
     index, page = built(output)
-    assert "no verdict yet" in index and "no verdict yet" in page
+    assert "full run pending" in index and "full run pending" in page
     claims = index[index.index("<tbody") :]
     assert "background:#" not in claims and "depends" not in claims
     assert "background:#" not in page
@@ -343,7 +343,7 @@ def without(content: dict, *path) -> dict:
 def test_a_damaged_paper_is_shown_as_unreadable_and_costs_nothing_else(output, damage):
     damage(output / "tiny" / "results.json")
     index, page = built(output)
-    assert "unreadable: " in index and "no verdict yet" in index and "cannot be shown" in page
+    assert "unreadable: " in index and "full run pending" in index and "cannot be shown" in page
     (line,) = report.summary_lines(output, ["tiny"])
     assert str(output / "tiny") in line and "\n" not in line and line.endswith(".")
 
@@ -448,6 +448,72 @@ def test_papers_without_a_full_run_are_not_handed_on(tiny, tmp_path):
     assert [path.name for path in hand_on(tmp_path)] == ["fedrepro-site.zip", "artifact-appendix.md"]
 
 
+def outdate(content: dict) -> None:
+    """Let a reference lack a claim and a figure of today, and have others of yesterday."""
+    for kind, now, then in (("claims", "ends-at-an-eighth", "of-old"), ("figures", "figure-1", "figure-of-old")):
+        content[kind][then] = content[kind].pop(now)
+    content["errata"][0]["id"] = "erratum-of-old"
+
+
+def test_what_the_reference_lacks_is_pending_and_what_only_it_has_is_not_shown(tiny, output):
+    keep_as_reference(tiny, output)
+    edit(tiny.folder / "reference" / "results.json", outdate)
+    index, page = built(output)
+    row = index[index.index('id="tiny--ends-at-an-eighth"') :].partition("</tr>")[0]
+    assert 'data-verdict="pending"' in row and "full run pending</span>" in row and "background:#" not in row
+    assert '<b>1</b> <span class="soft">new, and no full run has judged it yet</span>' in index
+    assert '<option value="pending">full run pending</option>' in index
+    assert "2 claims: 1 depends; 1 full run pending" in index and "2 claims: 1 depends; 1 full run pending" in page
+    assert "Full run pending: Loss against rounds; Erratum, Section 2." in page
+    card = page[page.index('id="claim-ends-at-an-eighth"') :].partition("</section>")[0]
+    assert "full run pending</span>" in card and "figure 1 (full run pending)" in card and "background:#" not in card
+    assert "of-old" not in index and "of old" not in page and "of-old" not in page and "x / 3" not in page
+    found = Links(output / "tiny" / "index.html")
+    assert all(target.lstrip("#") in found.ids for target in found.targets if target.startswith("#"))
+
+
+def test_a_run_of_what_the_reference_lacks_wears_no_verdict(tiny, output):
+    here = json.loads((output / "tiny" / "results.json").read_text())
+    keep_as_reference(tiny, output)
+    edit(tiny.folder / "reference" / "results.json", outdate)
+    (output / "tiny").mkdir()
+    (output / "tiny" / "results.json").write_text(json.dumps(here | {"profile": "full"}))
+    _, page = built(output)
+    card = page[page.index('id="claim-ends-at-an-eighth"') :].partition("</section>")[0]
+    assert "background:#" not in card and '<span class="rerun">full run pending</span>' in card
+
+
+def test_what_is_handed_on_counts_pending_claims_apart(tiny, output, tmp_path):
+    keep_as_reference(tiny, output)
+    edit(tiny.folder / "reference" / "results.json", outdate)
+    hand_on(tmp_path / "kit")
+    appendix = (tmp_path / "kit" / "artifact-appendix.md").read_text()
+    assert "1 depends; 1 full run pending." in appendix and "| full run pending | – |" in appendix
+    assert "1 depends; 1 full run pending" in (tmp_path / "kit" / "summary-tiny.html").read_text()
+
+
+def test_tables_in_pages_say_what_is_pending(tiny, output):
+    keep_as_reference(tiny, output)
+    edit(tiny.folder / "reference" / "results.json", outdate)
+    assert "1 depends, 1 full run pending." in readme("tiny") and "| full run pending | – |" in readme("tiny")
+    old = "| paper |\n|---|\n| [Tiny](papers/tiny/tiny.ipynb) (2020) | 9 |\n"
+    page = with_tables(f"<!-- scorecard -->\n{old}<!-- end -->\n<!-- claims tiny -->\n<!-- end -->\n")
+    assert "| [Tiny](papers/tiny/tiny.ipynb) (2020) | 0 | 1 | 0 | 0 | 0 | 0 | 1 |" in page
+    assert "| `ends-at-an-eighth` | full run pending | – |" in page and "of-old" not in page
+    assert with_tables(page) == page
+
+
+def test_figures_are_shown_as_svg_and_the_notebook_of_the_full_run_is_linked(tiny, output):
+    keep_as_reference(tiny, output)
+    (tiny.folder / "reference" / "tiny.ipynb").write_text("{}")
+    _, page = built(output)
+    assert '<img src="reference/figures/figure-1.svg"' in page and 'href="reference/tiny.ipynb"' in page
+    assert (output / "tiny" / "reference" / "tiny.ipynb").is_file()
+    assert "[Its notebook, as it ran](reference/tiny.ipynb)" in readme("tiny")
+    (tiny.folder / "reference" / "figures" / "figure-1.svg").unlink()
+    assert '<img src="reference/figures/figure-1.png"' in built(output)[1]
+
+
 def test_references_of_all_papers_are_read():
     for key in keys():
         found = results.load(folder(key) / "reference" / "results.json")
@@ -461,7 +527,9 @@ def test_the_readme_of_every_paper_is_current():
 
 
 def test_the_terminal_gets_one_line_per_paper(tiny, output):
-    assert report.summary_lines(output, ["tiny"]) == ["tiny: 2 claims, this run beside the reference: 2 no reference"]
+    assert report.summary_lines(output, ["tiny"]) == [
+        "tiny: 2 claims, this run beside the reference: 2 full run pending"
+    ]
     edit(output / "tiny" / "results.json", lambda content: content.update(profile="full"))
     assert report.summary_lines(output, ["tiny"]) == ["tiny: 2 claims: 1 depends, 1 not reproduced"]
 

@@ -28,8 +28,8 @@ def directed(**directions):
         ({"a": None}, {"a": "confirmed"}, "too small to tell"),
         ({"a": "confirmed"}, {"a": "confirmed", "b": "contradicted"}, "too small to tell"),
         ({"a": "confirmed"}, {"a": "inconclusive"}, "too small to tell"),
-        ({"a": "confirmed"}, {}, "no reference"),
-        ({"a": "confirmed"}, {"b": "confirmed"}, "no reference"),
+        ({"a": "confirmed"}, {}, "full run pending"),
+        ({"a": "confirmed"}, {"b": "confirmed"}, "full run pending"),
     ],
 )
 def test_agreement(here, reference, expected):
@@ -39,7 +39,7 @@ def test_agreement(here, reference, expected):
 def test_readings_are_told_apart():
     here = [One("a", "confirmed", {"iterate": "last"}), One("a", "contradicted", {"iterate": "average"})]
     assert agreement(here, here) == "agrees"
-    assert agreement(here[:1], here[1:]) == "no reference"
+    assert agreement(here[:1], here[1:]) == "full run pending"
 
 
 def test_the_family_of_a_paper():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedrepro.reproduction.paper import declaration, folder, keys
-from fedrepro.reproduction.results import load
+from fedrepro.reproduction.paper import declaration, keys
+from fedrepro.reproduction.paper.references import reference
 from fedrepro.reproduction.verdicts import Comparison, judge
 from fedrepro.reproduction.verdicts.rule import ALPHA
 
@@ -19,8 +19,8 @@ def structures() -> list[tuple[int, int, tuple[int, ...]]]:
     """Settings, readings and looks of every claim that is judged over seeds."""
     found = set()
     for key in keys():
-        declared, path = declaration(key), folder(key) / "reference" / "results.json"
-        for name, claim in load(path).claims.items() if path.is_file() else ():
+        declared, found = declaration(key), reference(key)
+        for name, claim in found.claims.items() if found else ():
             random = [one for one in claim.comparisons if one.seeds]
             if random and name in declared.claims:  # a reference may be older than paper.toml
                 readings = {tuple(sorted(one.reading.items())) for one in random}

@@ -7,7 +7,7 @@
   const home = new Map(rows.map((row) => [row, row.parentNode]));
   const rank = [...form.elements.verdict.options].map((option) => option.value);
   const orders = {
-    verdict: (row) => (row.dataset.verdict ? rank.indexOf(row.dataset.verdict) : rank.length),
+    verdict: (row) => rank.indexOf(row.dataset.verdict),
     outside: (row) => -Number(row.dataset.outside),
   };
   function show() {
