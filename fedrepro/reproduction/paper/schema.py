@@ -47,6 +47,13 @@ class About(_Strict):
     venue: Prose
     year: int
     url: Prose | None = None
+    short: Prose | None = None  # what people call it
+    picture: Id | None = None  # the figure that stands for it; otherwise the one on which the most claims are judged
+
+    @property
+    def name(self) -> str:
+        """What people call the paper, or else its title."""
+        return self.short or self.title
 
 
 class Parameter(_Strict):
@@ -222,6 +229,8 @@ class Declaration(_Strict):
     def _parts_fit_together(self):
         for profile in PROFILES:
             self._check_profile(profile)
+        if self.paper.picture not in (None, *self.figures):
+            raise ValueError(f"paper.picture: there is no figure {self.paper.picture!r}")
         if both := sorted(set(self.figures) & set(self.tables)):
             raise ValueError(f"{both[0]!r} is both a figure and a table")
         for name, claim in self.claims.items():

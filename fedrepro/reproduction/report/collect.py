@@ -158,7 +158,9 @@ class PaperPage:
 
     @property
     def picture(self) -> str | None:
-        """The figure that stands for the paper: the one on which the most claims are judged."""
+        """The figure that stands for the paper: its own choice, or the one on which the most claims are judged."""
+        if self.declared.paper.picture in self.pictures:
+            return self.declared.paper.picture
         shown = [name for name in self.declared.figures if name in self.pictures]
         return max(shown, key=lambda name: len(self.judged_on(name)), default=None)
 

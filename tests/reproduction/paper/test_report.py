@@ -406,6 +406,18 @@ def test_what_is_handed_on_holds_the_whole_site_and_is_the_same_again(tiny, outp
     assert [path.read_bytes() for path in hand_on(tmp_path / "export")] == before
 
 
+def test_a_paper_is_called_what_people_call_it(tiny, output):
+    assert ">A Tiny Paper &lt;on&gt; Halving</a></li>" in report.build(output).read_text()
+    tiny.edit("paper.toml", 'key = "tiny"', 'key = "tiny"\nshort = "Tiny"\npicture = "figure-1"')
+    assert ">Tiny</a></li>" in report.build(output).read_text()
+
+
+def test_the_picture_of_a_paper_is_one_of_its_figures(tiny, output):
+    tiny.edit("paper.toml", 'key = "tiny"', 'key = "tiny"\npicture = "figure-9"')
+    with pytest.raises(UserError, match="there is no figure 'figure-9'"):
+        report.build(output)
+
+
 def test_the_site_is_an_ro_crate_with_every_verdict_as_a_claim_review(tiny, output, tmp_path, monkeypatch):
     keep_as_reference(tiny, output)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
