@@ -175,7 +175,7 @@ class Trace:
         iterate
             ``"last"``, or ``"average"`` where an algorithm averages its iterates (AFL, FedBoost, AFLBoost).
         client
-            Whose network answers, where each client has its own (Omni-Fedge).
+            Whose model answers, where each client has its own (Omni-Fedge, Ditto).
         """
         values = self._answer(x, iterate, client, chances=False).values
         if values is None:
@@ -346,6 +346,8 @@ class Recorder:
     callbacks
         Functions that are called after every evaluated round with its `Progress`; the run ends where one says True.
         One with a method ``resumed()`` may bring back the state of an earlier run.
+    entries_of
+        Column to the names of its entries, where these are others.
 
     Examples
     --------
@@ -361,8 +363,10 @@ class Recorder:
         entries: Sequence[str] = (),
         test_entries: Sequence[str] | None = None,
         callbacks: Sequence[Callback] = (),
+        entries_of: Mapping[str, Sequence[str]] | None = None,
     ):
         self._rows: list[dict] = []
+        self._entries_of = entries_of or {}
         self._entries, self._test_entries = entries, entries if test_entries is None else test_entries
         self._callbacks, self._ended = tuple(callbacks), False
 
@@ -412,7 +416,7 @@ class Recorder:
         """Column of vectors to the names of its entries."""
         names = {}
         for name, value in self._rows[0].items():
-            entries = self._test_entries if "test_" in name else self._entries
+            entries = self._entries_of.get(name, self._test_entries if "test_" in name else self._entries)
             if value.ndim > 0 and entries and set(value.shape) == {len(entries)}:
                 names[name] = entries
         return names

@@ -597,13 +597,13 @@ def best_step(weights, moves, domains):
     return _bisect(fall, 0.0, 30.0 / np.abs(moves).max()) if fall(0.0, tie=1e-9) > 0 else 0.0
 
 
-def local_steps(x, y, outputs, l2, batches, weights, step, correction, w):
+def local_steps(x, y, outputs, l2, batches, weights, step, correction, w, pull=0.0):
     """Plain steps on a regression, one for each batch, with a weight for each sample."""
     for rows, shares in zip(batches, weights, strict=True):
         gradient = np.zeros(w.size) if correction is None else correction.copy()
         for row, share in zip(rows, shares, strict=True):
             gradient += share * (sample_loss_and_gradient(x[row], y[row], outputs, w)[1] + l2 * w)
-        w = w - step * gradient
+        w = w - step * (gradient + pull * w)
     return w
 
 
@@ -702,3 +702,67 @@ def irm_game(x, y, domains, weights, rows_of_turn, step, parallel=False, buffer=
         for k in movers:
             past[k] = ([before[k]] + past[k])[:buffer]
     return weights
+
+
+# --- averaging on least squares, as the papers print it --------------------------------------------------------------
+
+
+def squares_loss(x, y, rows, w):
+    return sum(0.5 * (x[r] @ w - y[r]) ** 2 for r in rows) / len(rows)
+
+
+def squares_descent(x, y, batches, step, w, mu=0.0, anchor=None):
+    """Local steps on a client's mean loss, with μ/2 |w - anchor|²."""
+    for rows in batches:
+        gradient = sum((x[r] @ w - y[r]) * x[r] for r in rows) / len(rows)
+        if mu:
+            gradient = gradient + mu * (w - anchor)
+        w = w - step * gradient
+    return w
+
+
+def q_fedavg_round(x, y, owned, batches, p, q, L, step, w):
+    """Algorithm 2 of Li et al. 2020; ``owned`` are the rows of the clients that take part."""
+    numerator, denominator = 0.0, 0.0
+    for mine, own, p_k in zip(owned, batches, p, strict=True):
+        loss = squares_loss(x, y, mine, w) + 1e-10
+        moved = L * (w - squares_descent(x, y, own, step, w))
+        numerator = numerator + p_k * loss**q * moved
+        denominator += p_k * (q * loss ** (q - 1) * (moved @ moved) + L * loss**q)
+    return w - numerator / denominator
+
+
+def term_round(x, y, owned, batches, p, tilt, step, w):
+    """Tilted weights, divided by their sum."""
+    tilted = [p_k * math.exp(tilt * squares_loss(x, y, mine, w)) for mine, p_k in zip(owned, p, strict=True)]
+    moves = [squares_descent(x, y, own, step, w) - w for own in batches]
+    return w + sum(weight / sum(tilted) * move for weight, move in zip(tilted, moves, strict=True))
+
+
+def drfa_round(x, y, chosen, shares, batches, probes, t, gamma, step, mixture, w):
+    """Algorithm 1 of Deng et al. 2020; ``batches`` and ``probes`` are dicts by client."""
+    tau = len(batches[chosen[0]])
+    ends = [squares_descent(x, y, batches[i], step, w) for i in chosen]
+    snapshots = [squares_descent(x, y, batches[i][:t], step, w) for i in chosen]
+    point = sum(share * one for share, one in zip(shares, snapshots, strict=True))
+    v = np.zeros(len(mixture))
+    for i, rows in probes.items():
+        v[i] = len(mixture) / len(probes) * squares_loss(x, y, rows, point)
+    return sum(share * one for share, one in zip(shares, ends, strict=True)), project_simplex(mixture + tau * gamma * v)
+
+
+def shortest_combination(gram, lower, upper):
+    """min w'Gw over the box and the simplex: every set of weights at a bound, the others from a linear system."""
+    k, best, found = len(gram), math.inf, None
+    for places in itertools.product((-1, 0, 1), repeat=k):
+        free = [i for i in range(k) if places[i] == 0]
+        w = np.array([lower[i] if places[i] < 0 else upper[i] if places[i] > 0 else 0.0 for i in range(k)])
+        if free:
+            system = np.ones((len(free) + 1, len(free) + 1))
+            system[:-1, :-1], system[-1, -1] = gram[np.ix_(free, free)], 0.0
+            right = np.append(-gram[free] @ w, 1.0 - w.sum())
+            w[free] = np.linalg.lstsq(system, right, rcond=None)[0][:-1]
+        inside = np.all(w >= np.array(lower) - 1e-9) and np.all(w <= np.array(upper) + 1e-9)
+        if inside and abs(w.sum() - 1) < 1e-9 and w @ gram @ w < best:
+            best, found = w @ gram @ w, w
+    return found

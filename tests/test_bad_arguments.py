@@ -53,6 +53,16 @@ GOOD = {
         "federation": FEDERATION, "model": LogisticRegression(), "step_domains": 0.1, **ROUNDS,
     },
     algorithms.approx_fedavg: {"federation": FEDERATION, "model": LogisticRegression(), "mu": 1.0, **ROUNDS},
+    algorithms.q_fedavg: {"federation": FEDERATION, "model": LogisticRegression(), "q": 1.0, **ROUNDS},
+    algorithms.term: {"federation": FEDERATION, "model": LogisticRegression(), "tilt": 1.0, **ROUNDS},
+    algorithms.drfa: {
+        "federation": FEDERATION, "model": LogisticRegression(), "step_clients": 0.1, "local_steps": 2, **ROUNDS,
+    },
+    algorithms.fedprox: {"federation": FEDERATION, "model": LogisticRegression(), "mu": 1.0, **ROUNDS},
+    algorithms.ditto: {
+        "federation": FEDERATION, "model": LogisticRegression(), "penalty": 1.0, "test": FEDERATION, **ROUNDS,
+    },
+    algorithms.fedmgda_plus: {"federation": FEDERATION, "model": LogisticRegression(), "epsilon": 0.1, **ROUNDS},
     algorithms.afl: {
         "federation": FEDERATION, "model": LogisticRegression(), "steps": 2, "step": 0.1, "step_domains": 0.1,
     },

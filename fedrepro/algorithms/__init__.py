@@ -9,8 +9,14 @@ from importlib import import_module
 from fedrepro.algorithms.afl import afl
 from fedrepro.algorithms.averaging.agnostic_fedavg import agnostic_fedavg
 from fedrepro.algorithms.averaging.approx_fedavg import approx_fedavg
+from fedrepro.algorithms.averaging.ditto import ditto
+from fedrepro.algorithms.averaging.drfa import drfa
 from fedrepro.algorithms.averaging.fedavg import fedavg
+from fedrepro.algorithms.averaging.fedmgda_plus import fedmgda_plus
+from fedrepro.algorithms.averaging.fedprox import fedprox
+from fedrepro.algorithms.averaging.q_fedavg import q_fedavg
 from fedrepro.algorithms.averaging.scaffold import scaffold
+from fedrepro.algorithms.averaging.term import term
 from fedrepro.algorithms.boosting.fed_multiboost import fed_multiboost
 from fedrepro.algorithms.boosting.multiboost import multiboost
 from fedrepro.algorithms.ensembles.aflboost import aflboost
@@ -30,16 +36,22 @@ __all__ = [
     "aflboost",
     "agnostic_fedavg",
     "approx_fedavg",
+    "ditto",
+    "drfa",
     "efl_fg",
     "fed_multiboost",
     "fedavg",
     "fedboost",
+    "fedmgda_plus",
+    "fedprox",
     "irm",
     "irm_games",
     "multiboost",
     "omni_fedge",
     "online_fedboost",
+    "q_fedavg",
     "scaffold",
+    "term",
 ]
 
 

@@ -4,7 +4,7 @@ A sample is known by its row in the federation.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,6 +29,8 @@ class LocalWork:
         How long a client trains; one of them is None.
     step
         Step size.
+    made
+        How many of these steps were made before, and are left out.
     threads
         How many clients train at the same time; no result depends on it.
     """
@@ -41,6 +43,7 @@ class LocalWork:
     local_steps: int | None
     step: float
     threads: int = 1
+    made: int = 0
 
     def rows(self, client: int) -> np.ndarray:
         """The samples of a client."""
@@ -57,15 +60,23 @@ class LocalWork:
         if self.batch is not None and self.batch < rows.size:
             fill_shuffled(self.keys[client], rows[0], rows)
             split = [rows[at : at + self.batch] for at in range(0, rows.size, self.batch)]
-        return [split[k % len(split)] for k in range(self.steps(client))]
+        return [split[(self.made + k) % len(split)] for k in range(self.steps(client))]
 
     def steps(self, client: int) -> int:
-        """τ_i, the number of local steps of a client."""
+        """τ_i, the number of local steps that a client makes."""
         if self.local_steps is not None:
-            return self.local_steps
+            return self.local_steps - self.made
         assert self.epochs is not None  # one of the two is given
         size = int(self.offsets[client + 1] - self.offsets[client])
-        return self.epochs * (1 if self.batch is None else -(-size // self.batch))
+        return self.epochs * (1 if self.batch is None else -(-size // self.batch)) - self.made
+
+    def cut(self, at: int) -> tuple["LocalWork", "LocalWork"]:
+        """The first so many local steps, and those that are left after them."""
+        return replace(self, epochs=None, local_steps=at), replace(self, made=at)
+
+    def sizes(self) -> np.ndarray:
+        """How many samples each client that trains has."""
+        return self.offsets[self.clients + 1] - self.offsets[self.clients]
 
     def count_domains(self, domains: np.ndarray, n_domains: int) -> np.ndarray:
         """How many samples of each domain each client that trains has, shape (clients, domains), float64."""
@@ -138,6 +149,26 @@ class SoftMaximum:
         exponents = np.where(present, self.mu * sums / divisors, -np.inf)
         shares = np.exp(exponents - exponents.max())
         return (shares / shares.sum() / divisors)[mine]
+
+
+@dataclass(frozen=True, eq=False)
+class Proximity:
+    """μ/2 |w - anchor|², which keeps a client near to a point.
+
+    Attributes
+    ----------
+    mu
+        μ.
+    anchor
+        The point, one for all clients.
+    """
+
+    mu: float
+    anchor: np.ndarray
+
+    def slope(self, w: np.ndarray) -> np.ndarray:
+        """Its gradient at w."""
+        return w.dtype.type(self.mu) * (w - self.anchor)
 
 
 LocalObjective = MeanLoss | WeightedDomains | SoftMaximum

@@ -21,7 +21,7 @@ from fedrepro.errors import UserError
 from fedrepro.extras import optional
 from fedrepro.models.architecture import ACTIVATIONS, Architecture, Layer, cross_entropies
 from fedrepro.models.link import softmax
-from fedrepro.models.local_work import LocalObjective, SoftMaximum
+from fedrepro.models.local_work import LocalObjective, Proximity, SoftMaximum
 from fedrepro.models.problem import Problem
 from fedrepro.models.samples import checked_samples
 from fedrepro.streams import stream
@@ -274,6 +274,7 @@ class NetworkProblem(Problem):
         objective: LocalObjective,
         position: int,
         correction: np.ndarray | None,
+        proximity: Proximity | None = None,
     ) -> np.ndarray:
         """As in `Problem`; all steps of a network without convolutions are one call.
 
@@ -282,8 +283,9 @@ class NetworkProblem(Problem):
         0.97 ms. Batches are padded to the longest of them with samples of weight 0, and the number of steps to a power
         of two, of which only those that are asked for are made: few shapes are compiled.
         """
-        if any(layer.kind == "convolution" for layer in self.architecture.layers):
-            return super().descend(w, batches, step, objective, position, correction)
+        with_convolutions = any(layer.kind == "convolution" for layer in self.architecture.layers)
+        if with_convolutions or (proximity is not None and isinstance(objective, SoftMaximum)):
+            return super().descend(w, batches, step, objective, position, correction, proximity)
         given = self._parts(w), self.x, self.y, _table(batches, np.int32, 0), len(batches)
         if isinstance(objective, SoftMaximum):
             # What only fills a batch up belongs to a domain of its own, which is then left out.
@@ -295,7 +297,10 @@ class NetworkProblem(Problem):
             weights = [objective.weights(position, rows, partial(self.sample_losses, w)) for rows in batches]
             correction = np.zeros(self.n_parameters, np.float32) if correction is None else correction
             moves = self.architecture.parts(correction.astype(np.float32))
-            found = _descend(self.architecture, *given, _table(weights, np.float32, 0), np.float32(step), moves)
+            pull = None
+            if proximity is not None:
+                pull = np.float32(proximity.mu), self.architecture.parts(proximity.anchor.astype(np.float32))
+            found = _descend(self.architecture, *given, _table(weights, np.float32, 0), np.float32(step), moves, pull)
         return self.architecture.vector(found)
 
     # --- dilated outputs ---------------------------------------------------------------------------------------------
@@ -354,13 +359,17 @@ def _moved(parts: tuple, gradient: tuple, step: jax.Array) -> tuple:
 
 
 @partial(jax.jit, static_argnames="architecture")
-def _descend(architecture: Architecture, parts, x, y, rows, count, weights, step, correction) -> tuple:
-    """Where the steps lead, in parts."""
+def _descend(architecture: Architecture, parts, x, y, rows, count, weights, step, correction, pull) -> tuple:
+    """Where the steps lead, in parts; ``pull`` is None, or μ and the point that μ/2 |w - point|² pulls to."""
 
     def one_step(s, parts):
         inputs, labels = x[rows[s]], y[rows[s]]
         gradient = jax.grad(lambda p: weights[s] @ cross_entropies(architecture.outputs(p, inputs), labels))(parts)
-        return _moved(parts, jax.tree.map(jnp.add, gradient, correction), step)
+        gradient = jax.tree.map(jnp.add, gradient, correction)
+        if pull is not None:
+            mu, anchor = pull
+            gradient = jax.tree.map(lambda slope, part, point: slope + mu * (part - point), gradient, parts, anchor)
+        return _moved(parts, gradient, step)
 
     return jax.lax.fori_loop(0, count, one_step, parts)
 

@@ -38,7 +38,7 @@ import numpy as np
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.kernels.logistic import Form, Samples
-from fedrepro.models.local_work import LocalObjective, LocalWork, MeanLoss
+from fedrepro.models.local_work import LocalObjective, LocalWork, MeanLoss, Proximity
 from fedrepro.streams import stream
 
 
@@ -157,6 +157,7 @@ class Problem:
         objective: LocalObjective,
         position: int,
         correction: np.ndarray | None,
+        proximity: Proximity | None = None,
     ) -> np.ndarray:
         """Where local steps lead one client from w: w ← w - step (Σ_j weights_j ∇ℓ_j + correction) for each batch.
 
@@ -168,6 +169,8 @@ class Problem:
             What weighs the samples of a batch, and the client's position among those that train.
         correction
             What is added to every gradient; None for nothing.
+        proximity
+            A quadratic term whose gradient is added as well.
         """
         local = w.copy()
         losses = partial(self.sample_losses, local)  # at the present parameters: local is changed in place
@@ -176,6 +179,8 @@ class Problem:
             gradient = self.gradient(local, rows, weights.astype(local.dtype))
             if correction is not None:
                 gradient = gradient + correction
+            if proximity is not None:
+                gradient = gradient + proximity.slope(local)
             local -= local.dtype.type(step) * gradient
         return local
 
@@ -186,32 +191,39 @@ class Problem:
         objective: LocalObjective | None = None,
         corrections: np.ndarray | None = None,
         losses: np.ndarray | None = None,
+        proximity: Proximity | None = None,
     ) -> Iterator[np.ndarray]:
         """What each of the clients makes of w, one after the other.
 
         Parameters
         ----------
         w, work, objective
-            From where, who and how long, and towards what: by default the mean loss.
+            From where (one vector for all, or a row for each client), who and how long, and towards what: by default
+            the mean loss.
         corrections
             What is added to every gradient, a row for each client.
         losses
             Output, shape (clients, domains): the losses at w of a client's samples, added up by domain. Filled for a
-            client when its model is there, and not for `MeanLoss`.
+            client when its model is there.
+        proximity
+            A quadratic term that is added to every client's objective.
         """
         objective = MeanLoss() if objective is None else objective
         for position, client in enumerate(work.clients):
+            start = w if w.ndim == 1 else w[position]
             if losses is not None:
                 rows = work.rows(client)
-                of_samples = self.sample_losses(w, rows)
+                of_samples = self.sample_losses(start, rows)
                 losses[position] = np.bincount(self.domains[rows], of_samples, minlength=self.sizes.size)
             correction = None if corrections is None else corrections[position]
-            yield self.descend(w, work.batches(client), work.step, objective, position, correction)
+            yield self.descend(start, work.batches(client), work.step, objective, position, correction, proximity)
 
-    def averaged_change(self, w: np.ndarray, work: LocalWork, weights: np.ndarray) -> np.ndarray:
+    def averaged_change(
+        self, w: np.ndarray, work: LocalWork, weights: np.ndarray, proximity: Proximity | None = None
+    ) -> np.ndarray:
         """The mean of what the clients change by local steps on their mean loss, by their weights."""
         change = np.zeros(w.size)
-        for weight, local in zip(weights, self.local_models(w, work), strict=True):
+        for weight, local in zip(weights, self.local_models(w, work, proximity=proximity), strict=True):
             change += weight * (local - w)
         return change / weights.sum()
 

@@ -18,7 +18,7 @@ from fedrepro.kernels.logistic import (
     room_for,
 )
 from fedrepro.models import link
-from fedrepro.models.local_work import LocalObjective, LocalWork, MeanLoss, SoftMaximum, WeightedDomains
+from fedrepro.models.local_work import LocalObjective, LocalWork, MeanLoss, Proximity, SoftMaximum, WeightedDomains
 from fedrepro.models.problem import DrawnBatches, Minibatch, Problem
 from fedrepro.models.samples import checked_samples
 
@@ -186,21 +186,25 @@ class Regression(Problem):
         objective: LocalObjective | None = None,
         corrections: np.ndarray | None = None,
         losses: np.ndarray | None = None,
+        proximity: Proximity | None = None,
     ) -> Iterator[np.ndarray]:
         """As in `Problem`."""
-        objective = MeanLoss() if objective is None else objective
-        corrections = np.empty((0, w.size)) if corrections is None else corrections
+        compiled = _compiled(MeanLoss() if objective is None else objective)
+        if compiled.rule == rounds.MEAN:
+            compiled = compiled._replace(domains=self.domains)  # by which losses are added up
+        corrections, pull = _moves(corrections, proximity, w.shape[-1])
         losses = np.empty((0, 0)) if losses is None else losses
-        given = work.offsets, work.clients, work.keys, _length(work), float(work.step)
-        for _, trained in rounds.trained_clients(
-            self._data(), *given, _compiled(objective), corrections, w, losses, work.threads
-        ):
+        given = work.offsets, work.clients, work.keys, _length(work), float(work.step), compiled, corrections, pull
+        starts = np.atleast_2d(w)
+        for _, trained in rounds.trained_clients(self._data(), *given, starts, losses, work.threads):
             yield from (local.astype(w.dtype) for local in trained)
 
-    def averaged_change(self, w: np.ndarray, work: LocalWork, weights: np.ndarray) -> np.ndarray:
+    def averaged_change(
+        self, w: np.ndarray, work: LocalWork, weights: np.ndarray, proximity: Proximity | None = None
+    ) -> np.ndarray:
         """As in `Problem`; the mean is compiled as well."""
         given = work.offsets, work.clients, weights, work.keys, _length(work), float(work.step)
-        return rounds.averaged_change(self._data(), *given, w, work.threads)
+        return rounds.averaged_change(self._data(), *given, w, work.threads, *_moves(None, proximity, w.size))
 
     def _data(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, Form]:
         return self.samples.x, self.samples.codes, self.samples.y, self.form
@@ -227,7 +231,16 @@ def _outputs(model: "SoftmaxRegression | LogisticRegression", w: np.ndarray, x, 
 
 
 def _length(work: LocalWork) -> rounds.Length:
-    return rounds.Length(work.batch or 0, work.epochs or 0, work.local_steps or 0)
+    return rounds.Length(work.batch or 0, work.epochs or 0, work.local_steps or 0, work.made)
+
+
+def _moves(corrections: np.ndarray | None, proximity: Proximity | None, n: int) -> tuple[np.ndarray, float]:
+    """What is added to every gradient, a row for each client or one for all, and μ, by which parameters are."""
+    corrections = np.empty((0, n)) if corrections is None else corrections
+    if proximity is None or proximity.mu == 0:
+        return corrections, 0.0
+    towards = -proximity.mu * proximity.anchor.astype(np.float64)[None]
+    return (corrections + towards if len(corrections) else towards), float(proximity.mu)
 
 
 def _compiled(objective: LocalObjective) -> rounds.Objective:

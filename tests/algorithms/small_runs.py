@@ -54,6 +54,17 @@ CALLS = {
         algorithms.agnostic_fedavg, (FEDERATION, LogisticRegression()), AVERAGED | {"step_domains": 0.1, "window": 3},
     ),
     "approx_fedavg": (algorithms.approx_fedavg, (FEDERATION, LogisticRegression()), AVERAGED | {"mu": 1.0}),
+    "q_fedavg": (algorithms.q_fedavg, (FEDERATION, LogisticRegression()), AVERAGED | {"q": 1.0}),
+    "term": (algorithms.term, (FEDERATION, LogisticRegression()), AVERAGED | {"tilt": 1.0, "smoothing": 0.5}),
+    "drfa": (
+        algorithms.drfa, (FEDERATION, LogisticRegression()), AVERAGED | {"step_clients": 0.05, "local_steps": 3},
+    ),
+    "fedprox": (algorithms.fedprox, (FEDERATION, LogisticRegression()), AVERAGED | {"mu": 0.5}),
+    "ditto": (algorithms.ditto, (FEDERATION, SoftmaxRegression(2)), AVERAGED | {"penalty": 0.5}),
+    "ditto-network": (algorithms.ditto, (FEDERATION, MLP(2, hidden=(3,))), AVERAGED | {"penalty": 0.5}),
+    "fedmgda_plus": (
+        algorithms.fedmgda_plus, (FEDERATION, LogisticRegression()), AVERAGED | {"epsilon": 0.2, "server_step": 0.2},
+    ),
     "afl": (
         algorithms.afl, (FEDERATION, LogisticRegression()),
         {**STEPS, "step": 0.1, "step_domains": 0.1, "batch": 3, "gradient": "weighted", "version": "optimistic"},

@@ -3,15 +3,37 @@
 import numpy as np
 import pytest
 
-from fedrepro.algorithms import agnostic_fedavg, approx_fedavg, fedavg, scaffold
+from fedrepro.algorithms import (
+    agnostic_fedavg,
+    approx_fedavg,
+    ditto,
+    drfa,
+    fedavg,
+    fedmgda_plus,
+    fedprox,
+    q_fedavg,
+    scaffold,
+    term,
+)
 from fedrepro.algorithms.averaging.rounds import Clients
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.models.least_squares import LeastSquares
 from fedrepro.models.regression import SoftmaxRegression
 
-NEEDED = {fedavg: {}, scaffold: {}, agnostic_fedavg: {"step_domains": 0.1}, approx_fedavg: {"mu": 2.0}}
-all_four = pytest.mark.parametrize("algorithm", NEEDED, ids=lambda algorithm: algorithm.__name__)
+NEEDED = {
+    fedavg: {},
+    scaffold: {},
+    agnostic_fedavg: {"step_domains": 0.1},
+    approx_fedavg: {"mu": 2.0},
+    q_fedavg: {"q": 1.0},
+    term: {"tilt": 1.0},
+    drfa: {"step_clients": 0.01, "local_steps": 2},
+    fedprox: {"mu": 0.5},
+    ditto: {"penalty": 0.5},
+    fedmgda_plus: {"epsilon": 0.2, "server_step": 0.1},
+}
+every_one = pytest.mark.parametrize("algorithm", NEEDED, ids=lambda algorithm: algorithm.__name__)
 
 
 def measurements(n=90, clients=6, domains=3, seed=0):
@@ -55,7 +77,7 @@ class Watched:
 
 def test_all_algorithms_see_the_same_clients_and_batches():
     seen = []
-    for algorithm in NEEDED:
+    for algorithm in NEEDED.keys() - {drfa, ditto}:  # which draw by λ, and go through every batch twice
         watched = Watched()
         run(algorithm, model=watched, batch=4, clients_per_round=3, seed=5)
         seen.append(watched.rows)
@@ -126,12 +148,20 @@ def test_each_client_takes_part_equally_often():
 # --- the record ------------------------------------------------------------------------------------------------------
 
 
-@all_four
+@every_one
 @pytest.mark.parametrize("c", [2, 6])
 def test_scalars_are_those_of_the_pseudo_code(algorithm, c):
     trace = run(algorithm, clients_per_round=c, rounds=5, evaluate=[0, 2, 5])
     n, p = 3, 3
+    if algorithm is drfa and c < 6:
+        pytest.skip("DRFA's scalars depend on who is drawn")
     down, up = {
+        q_fedavg: (c * n, c * (n + 1)),
+        term: (c * n, c * (n + 1)),
+        drfa: (c * (2 * n + 1), c * (2 * n + 1)),
+        fedprox: (c * n, c * n),
+        ditto: (c * n, c * n),
+        fedmgda_plus: (c * n, c * n),
         fedavg: (c * n, c * n),
         scaffold: (2 * c * n, 2 * c * n),
         agnostic_fedavg: (c * (n + p), c * (n + 2 * p + 1)),
@@ -140,11 +170,12 @@ def test_scalars_are_those_of_the_pseudo_code(algorithm, c):
     np.testing.assert_array_equal(trace["round"], [0, 2, 5])
     np.testing.assert_array_equal(trace["sent"], np.array([0, 2, 5]) * down)
     np.testing.assert_array_equal(trace["received"], np.array([0, 2, 5]) * up)
-    totals = {fedavg: 0, scaffold: 2 * c * n, agnostic_fedavg: c * (3 * p + 1), approx_fedavg: c}
-    assert down + up == 2 * c * n + totals[algorithm]
+    totals = {scaffold: 2 * c * n, agnostic_fedavg: c * (3 * p + 1), drfa: 2 * c * (n + 1)}
+    totals |= dict.fromkeys((approx_fedavg, q_fedavg, term), c)
+    assert down + up == 2 * c * n + totals.get(algorithm, 0)
 
 
-@all_four
+@every_one
 def test_the_record_holds_losses_of_the_domains(algorithm):
     federation, test = measurements(), measurements(seed=9)
     trace = run(algorithm, federation, test=test)
@@ -155,14 +186,14 @@ def test_the_record_holds_losses_of_the_domains(algorithm):
     assert "loss" not in run(algorithm, federation, training_losses=False).columns
 
 
-@all_four
+@every_one
 def test_same_seed_same_bits(algorithm):
     settings = {"batch": 3, "clients_per_round": 4}
     assert run(algorithm, **settings) == run(algorithm, **settings)
     assert run(algorithm, **settings) != run(algorithm, **settings, seed=1)
 
 
-@all_four
+@every_one
 def test_evaluations_change_nothing(algorithm):
     often, seldom = (run(algorithm, batch=3, evaluate=evaluate) for evaluate in (5, 2))
     np.testing.assert_array_equal(often.final["w"], seldom.final["w"])
@@ -189,9 +220,11 @@ MISTAKES = {
 }
 
 
-@all_four
+@every_one
 @pytest.mark.parametrize(("settings", "message"), MISTAKES.values(), ids=MISTAKES)
 def test_mistakes(algorithm, settings, message):
+    if algorithm is drfa and settings.keys() & {"epochs", "local_steps"}:
+        settings, message = {"local_steps": 0}, "local_steps=0 is not a whole number of at least 1"
     with pytest.raises(UserError, match=message.replace("(", r"\(")):
         run(algorithm, **settings)
 
@@ -210,6 +243,18 @@ OWN_MISTAKES = [
     (agnostic_fedavg, {"initial_mixture": [0.5, 0.5]}, "3 positive shares"),
     (agnostic_fedavg, {"initial_counts": [1, 2, 0]}, "initial_counts must be 3 positive numbers"),
     (approx_fedavg, {"mu": 0.0}, "mu=0.0 is not a positive number"),
+    (q_fedavg, {"q": -1.0}, "q=-1.0 is not a finite number of at least 0"),
+    (q_fedavg, {"lipschitz": 0.0}, "lipschitz=0.0 is not a positive number"),
+    (term, {"tilt": np.inf}, "tilt=inf is not a finite number"),
+    (term, {"smoothing": 0.0}, "smoothing=0.0 is not a share"),
+    (drfa, {"step_clients": -0.1}, "step_clients=-0.1 is not a finite number of at least 0"),
+    (drfa, {"initial_mixture": [0.5, 0.5]}, "initial_mixture must be 6 shares that sum to 1"),
+    (drfa, {"epochs": 2}, "drfa has no 'epochs'"),
+    (fedprox, {"mu": -1.0}, "mu=-1.0 is not a finite number of at least 0"),
+    (ditto, {"penalty": -1.0}, "penalty=-1.0 is not a finite number of at least 0"),
+    (ditto, {"personal_step": 0.0}, "personal_step=0.0 is not a positive number"),
+    (fedmgda_plus, {"epsilon": 1.5}, "epsilon=1.5 is not a share"),
+    (fedmgda_plus, {"server_step": 0.0}, "server_step=0.0 is not a positive number"),
     (approx_fedavg, {"aggregate": "mean"}, "aggregate='mean' is not known"),
 ]
 
@@ -220,7 +265,7 @@ def test_mistakes_of_their_own(algorithm, settings, message):
         run(algorithm, **settings)
 
 
-@all_four
+@every_one
 def test_a_domain_without_samples(algorithm):
     federation = Federation.from_arrays(
         np.ones((4, 2)), np.arange(4), clients=[0, 0, 1, 1], domains=np.zeros(4, int), domain_names=["here", "nowhere"]
@@ -230,7 +275,7 @@ def test_a_domain_without_samples(algorithm):
             run(algorithm, federation, model)
 
 
-@all_four
+@every_one
 def test_test_data_of_another_kind(algorithm):
     with pytest.raises(UserError, match="must have the domains of the federation"):
         run(algorithm, test=measurements(domains=2))
@@ -240,8 +285,10 @@ def test_test_data_of_another_kind(algorithm):
         run(algorithm, test=wide)
 
 
-@all_four
+@every_one
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_steps_that_are_too_long_are_told(algorithm):
+    if algorithm in (q_fedavg, fedmgda_plus):
+        pytest.skip("they divide by the length of a change, so that no step leads to infinity")
     with pytest.raises(UserError, match=r"no longer finite after \d+ rounds: choose a smaller step"):
         run(algorithm, step=1e3, rounds=200)

@@ -5,7 +5,18 @@ from itertools import product
 import numpy as np
 import pytest
 
-from fedrepro.algorithms import agnostic_fedavg, approx_fedavg, fedavg, scaffold
+from fedrepro.algorithms import (
+    agnostic_fedavg,
+    approx_fedavg,
+    ditto,
+    drfa,
+    fedavg,
+    fedmgda_plus,
+    fedprox,
+    q_fedavg,
+    scaffold,
+    term,
+)
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.models import LogisticRegression, Problem, SoftmaxRegression
@@ -21,6 +32,12 @@ RUNS = {
     "agnostic by batch": (agnostic_fedavg, {"step_domains": 0.1, "normalise": "batch"}),
     "approx": (approx_fedavg, {"mu": 3.0}),
     "approx, printed": (approx_fedavg, {"mu": 0.3, "aggregate": "printed"}),
+    "q": (q_fedavg, {"q": 2.0}),
+    "tilted": (term, {"tilt": 2.0, "smoothing": 0.5}),
+    "robust": (drfa, {"step_clients": 0.05, "local_steps": 4}),
+    "proximal": (fedprox, {"mu": 0.7}),
+    "personal": (ditto, {"penalty": 0.7, "personal_step": 0.2}),
+    "multi-objective": (fedmgda_plus, {"epsilon": 0.1, "server_step": 0.1}),
 }
 LENGTHS = {
     "full": {},
@@ -80,6 +97,8 @@ def test_the_compiled_run_is_the_step_by_step_one(run, length, model, classes):
     algorithm, settings = run
     federation = labelled(classes)
     settings = {"rounds": 4, "step": 0.1, "evaluate": 3, "test": federation} | settings | length
+    if algorithm is drfa:
+        settings = {"local_steps": 4} | {name: value for name, value in settings.items() if name != "epochs"}
     one, other = (algorithm(federation, face, **settings) for face in (model, StepByStep(model)))
     assert_same(one, other, atol=1e-11)
     assert np.abs(one.final["w"]).max() > 0.01

@@ -28,7 +28,7 @@ OWN_CODE = {  # what a file does not hold
 
 
 def asked(name: str) -> dict:
-    return {"client": "south"} if name == "omni_fedge" else {}
+    return {"client": "south"} if name in ("omni_fedge", "ditto", "ditto-network") else {}
 
 
 def answers(trace: Trace, name: str) -> list[bytes]:
@@ -91,12 +91,14 @@ def test_predictions_are_those_of_the_parameters(traces):
     np.testing.assert_allclose(traces["fedboost"].predict_proba(np.arange(6), iterate="average"), alpha @ own)
 
 
-@pytest.mark.parametrize("name", ["fedavg", "fedavg-network", "scaffold", "multiboost", "fed_multiboost", "omni_fedge"])
+@pytest.mark.parametrize(
+    "name", ["fedavg", "fedavg-network", "scaffold", "multiboost", "fed_multiboost", "omni_fedge", "ditto"]
+)
 def test_evaluation_agrees_with_predictions(traces, name):
     trace = traces[name]
     found = trace.evaluate(FEDERATION, by="client").frame().set_index("client")
     for clinic in ("north", "south", "east"):
-        whose = {"client": clinic} if name == "omni_fedge" else {}
+        whose = {"client": clinic} if name in ("omni_fedge", "ditto") else {}
         right = trace.predict(X[clinic == CLINICS], **whose) == Y[clinic == CLINICS]
         assert found.loc[clinic, "accuracy"] == pytest.approx(right.mean())
         assert found.loc[clinic, "samples"] == 20
@@ -108,7 +110,8 @@ def test_the_last_row_is_what_evaluate_finds(traces, name):
     found = trace.evaluate(federation, by="domain")
     assert found.names == federation.domain_names
     if "loss" in trace.columns and trace["loss"].ndim == 2:
-        np.testing.assert_allclose(found["loss"], trace["loss"][-1], rtol=1e-6)
+        column = "personal_loss" if "personal_loss" in trace.columns else "loss"
+        np.testing.assert_allclose(found["loss"], trace[column][-1], rtol=1e-6)
     elif "loss" in trace.columns:
         assert found["loss"] @ found.samples / found.samples.sum() == pytest.approx(trace["loss"][-1])
 

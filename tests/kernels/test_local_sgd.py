@@ -24,14 +24,16 @@ def regression(seed, outputs, dense, levels=(), l2=0.0, n=24, dtype=np.float64):
 
 
 def trained(data, w, *, clients=(0, 1, 2, 3), offsets=OFFSETS, keys=None, objective=MEAN, corrections=None, **how):
-    length, step = Length(how.get("batch", 0), how.get("epochs", 1), how.get("steps", 0)), how.get("step", 0.1)
+    length = Length(how.get("batch", 0), how.get("epochs", 1), how.get("steps", 0), how.get("made", 0))
+    step, pull, w = how.get("step", 0.1), how.get("pull", 0.0), np.atleast_2d(w)
     clients = np.array(clients)
-    found = np.empty((clients.size, w.size), data[0].dtype)
+    found = np.empty((clients.size, w.shape[1]), data[0].dtype)
     keys = np.zeros(len(offsets) - 1, np.uint64) if keys is None else keys
-    corrections = np.empty((0, w.size)) if corrections is None else corrections
+    corrections = np.empty((0, w.shape[1])) if corrections is None else corrections
     sums = how.get("sums", np.empty((0, 0)))
     with np.errstate(over="ignore"):  # without the JIT, NumPy warns of SplitMix64's wrapping
-        local_sgd.train_clients(*data, offsets, clients, keys, length, step, objective, corrections, w, sums, found)
+        given_ = offsets, clients, keys, length, step, objective, corrections, pull, w, sums, found
+        local_sgd.train_clients(*data, *given_)
     return found
 
 
@@ -57,17 +59,18 @@ shapes = {
     batch=st.sampled_from([0, 1, 3, 5, 100]),
     length=st.sampled_from([(1, 0), (2, 0), (0, 4)]),
     corrected=st.booleans(),
+    pull=st.sampled_from([0.0, 0.7]),
 )
 @settings(deadline=None, max_examples=80)
-def test_clients_train_as_their_twins(seed, outputs, dense, levels, l2, rule, batch, length, corrected):
+def test_clients_train_as_their_twins(seed, outputs, dense, levels, l2, rule, batch, length, corrected, pull):
     data, rows, w = regression(seed, outputs, dense, levels, l2)
     rng = np.random.default_rng(seed)
     keys, clients = rng.integers(0, 2**64, 4, dtype=np.uint64), np.array([0, 2, 3])
     objective = Objective(rule, rng.integers(0, 3, 24), rng.uniform(0.1, 1, 3), rng.uniform(0.5, 2, 3), 2.0)
     soft = rule >= local_sgd.SOFT_MAXIMUM
     corrections = rng.normal(size=(3, w.size)) if corrected and not soft else None
-    step, before = 0.02 if soft else 0.1, w.copy()
-    how = {"batch": batch, "epochs": length[0], "steps": length[1], "step": step}
+    step, before, pull = 0.02 if soft else 0.1, w.copy(), 0.0 if soft else pull
+    how = {"batch": batch, "epochs": length[0], "steps": length[1], "step": step, "pull": pull}
     found = trained(data, w, clients=clients, keys=keys, objective=objective, corrections=corrections, **how)
     work = LocalWork(clients, OFFSETS, keys, batch or None, length[0] or None, length[1] or None, step)
     for c, client in enumerate(clients):
@@ -81,9 +84,23 @@ def test_clients_train_as_their_twins(seed, outputs, dense, levels, l2, rule, ba
         else:
             weights = [weights_by_twin(objective, c, own) for own in batches]
             correction = None if corrections is None else corrections[c]
-            expected = naive.local_steps(rows, data[2], outputs, l2, batches, weights, step, correction, w)
+            expected = naive.local_steps(rows, data[2], outputs, l2, batches, weights, step, correction, w, pull)
         np.testing.assert_allclose(found[c], expected, rtol=1e-9, atol=1e-10)
     np.testing.assert_array_equal(w, before)
+
+
+@given(seed=shapes["seed"], outputs=shapes["outputs"], batch=st.sampled_from([0, 3, 5]), made=st.integers(0, 6))
+@settings(deadline=None, max_examples=20)
+def test_steps_that_were_made_are_left_out(seed, outputs, batch, made):
+    """Each client goes on from a model of its own, with the bits of a run that was not cut."""
+    data, _, w = regression(seed, outputs, 6, l2=0.1)
+    keys = np.random.default_rng(seed).integers(0, 2**64, 4, dtype=np.uint64)
+    how = {"batch": batch, "epochs": 0, "keys": keys, "clients": [0, 2, 3]}
+    whole = trained(data, w, steps=6, **how)
+    early = trained(data, w, steps=made, **how)
+    np.testing.assert_array_equal(trained(data, early, steps=6, made=made, **how), whole)
+    one_row = trained(data, w, steps=6, corrections=np.ones((1, w.size)), **how)
+    np.testing.assert_array_equal(one_row, trained(data, w, steps=6, corrections=np.ones((3, w.size)), **how))
 
 
 @given(**shapes)

@@ -9,7 +9,21 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, SGDClassifier, SGDRegressor
 
 from fedrepro import Federation, Trace, UserError
-from fedrepro.algorithms import afl, agnostic_fedavg, approx_fedavg, fedavg, irm, omni_fedge, scaffold
+from fedrepro.algorithms import (
+    afl,
+    agnostic_fedavg,
+    approx_fedavg,
+    ditto,
+    drfa,
+    fedavg,
+    fedmgda_plus,
+    fedprox,
+    irm,
+    omni_fedge,
+    q_fedavg,
+    scaffold,
+    term,
+)
 from fedrepro.algorithms.averaging.rounds import Clients
 from fedrepro.models import SoftmaxRegression, from_jax, from_sklearn, from_torch
 from fedrepro.models.regression import LogisticRegression as OurLogisticRegression
@@ -175,6 +189,12 @@ def check_runs_everywhere(model, tmp_path):
         scaffold(FEDERATION, model, **given),
         agnostic_fedavg(FEDERATION, model, step_domains=0.1, **given),
         approx_fedavg(FEDERATION, model, mu=1.0, **given),
+        q_fedavg(FEDERATION, model, q=1.0, **given),
+        term(FEDERATION, model, tilt=1.0, **given),
+        drfa(FEDERATION, model, step_clients=0.01, local_steps=2, **given),
+        fedprox(FEDERATION, model, mu=0.5, **given),
+        ditto(FEDERATION, model, penalty=0.5, **given),
+        fedmgda_plus(FEDERATION, model, epsilon=0.1, **given),
         afl(FEDERATION, model, steps=2, step=0.1, step_domains=0.1, batch=4),
         irm(FEDERATION, model, steps=1, step=0.1, penalty=1.0),
     ):

@@ -3,13 +3,22 @@
 import numpy as np
 import pytest
 
-from fedrepro.algorithms import agnostic_fedavg, approx_fedavg, fedavg, scaffold
+from fedrepro.algorithms import agnostic_fedavg, approx_fedavg, ditto, drfa, fedavg, fedprox, q_fedavg, scaffold
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.models import CNN, MLP, Problem
 
 SMALL = MLP(3, hidden=(5,), activation="tanh")  # without kinks, where rounding could decide
-NEEDED = {fedavg: {}, scaffold: {}, agnostic_fedavg: {"step_domains": 0.1}, approx_fedavg: {"mu": 2.0}}
+NEEDED = {
+    fedavg: {},
+    scaffold: {},
+    agnostic_fedavg: {"step_domains": 0.1},
+    approx_fedavg: {"mu": 2.0},
+    q_fedavg: {"q": 0.5},
+    drfa: {"step_clients": 0.01, "local_steps": 3},
+    fedprox: {"mu": 0.5},
+    ditto: {"penalty": 0.5},
+}
 
 
 def pictures(n=48, seed=0):

@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 
 from fedrepro.algorithms.arguments import check_count, check_known
-from fedrepro.algorithms.averaging.rounds import Clients, Journal, check_steps
+from fedrepro.algorithms.averaging.rounds import begin, check_steps
 from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
@@ -81,24 +81,20 @@ def agnostic_fedavg(
     check_known("normalise", normalise, NORMALISERS)
     check_steps(step=step, step_domains=step_domains)
     check_count("window", window)
-    clients = Clients(
+    clients, journal = begin(
         federation,
         model,
+        rounds=rounds,
         epochs=epochs,
         local_steps=local_steps,
         batch=batch,
         clients_per_round=clients_per_round,
-        seed=seed,
-        threads=threads,
-    )
-    journal = Journal(
-        clients,
-        model,
-        rounds=rounds,
         evaluate=evaluate,
         test=test,
         training_losses=training_losses,
+        threads=threads,
         callbacks=callbacks,
+        seed=seed,
     )
     p, problem = federation.n_domains, clients.problem
     w = problem.initial(seed)  # line S2

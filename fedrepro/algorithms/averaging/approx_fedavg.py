@@ -26,7 +26,7 @@ from typing import Literal
 import numpy as np
 
 from fedrepro.algorithms.arguments import check_known
-from fedrepro.algorithms.averaging.rounds import Clients, Journal, check_steps
+from fedrepro.algorithms.averaging.rounds import begin, check_steps
 from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
 from fedrepro.models.local_work import SoftMaximum
@@ -78,24 +78,20 @@ def approx_fedavg(
     """
     check_known("aggregate", aggregate, AGGREGATES)
     check_steps(step=step, mu=mu)
-    clients = Clients(
+    clients, journal = begin(
         federation,
         model,
+        rounds=rounds,
         epochs=epochs,
         local_steps=local_steps,
         batch=batch,
         clients_per_round=clients_per_round,
-        seed=seed,
-        threads=threads,
-    )
-    journal = Journal(
-        clients,
-        model,
-        rounds=rounds,
         evaluate=evaluate,
         test=test,
         training_losses=training_losses,
+        threads=threads,
         callbacks=callbacks,
+        seed=seed,
     )
     problem = clients.problem
     objective = SoftMaximum(federation.domains, federation.n_domains, mu, of_sums=aggregate == "printed")  # line C7

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedrepro.algorithms.arguments import check_count, check_positive
-from fedrepro.algorithms.averaging.rounds import Clients, Journal, Optimiser, check_optimisers, check_steps
+from fedrepro.algorithms.averaging.rounds import Optimiser, begin, check_optimisers, check_steps
 from fedrepro.algorithms.resuming import restore
 from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
@@ -92,24 +92,20 @@ def fedavg(
     _check_momentum(momentum)
     if client_optimiser != "sgd" and threads != 1:
         raise UserError(f"threads={threads}: only client_optimiser='sgd' trains clients in threads.")
-    clients = Clients(
+    clients, journal = begin(
         federation,
         model,
+        rounds=rounds,
         epochs=epochs,
         local_steps=local_steps,
         batch=batch,
         clients_per_round=clients_per_round,
-        seed=seed,
-        threads=threads,
-    )
-    journal = Journal(
-        clients,
-        model,
-        rounds=rounds,
         evaluate=evaluate,
         test=test,
         training_losses=training_losses,
+        threads=threads,
         callbacks=callbacks,
+        seed=seed,
     )
     x = clients.problem.initial(seed)
     server = Optimiser(server_optimiser, x, server_step, momentum)

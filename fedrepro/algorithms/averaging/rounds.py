@@ -1,7 +1,7 @@
 """What the averaging algorithms share: clients that are drawn, the work that they get, and the record.
 
-Draws are keyed by seed, client and round and never by the algorithm: FedAvg, SCAFFOLD, AgnosticFedAvg and ApproxFedAvg
-with the same seed see the same clients and the same batches.
+Draws are keyed by seed, client and round and never by the algorithm: with the same seed all of them see the same
+clients and the same batches.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from fedrepro.algorithms.arguments import check_count, check_known, check_positive, checked_clients, evaluation_steps
+from fedrepro.checks import is_number, shown
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.kernels import optimisers
@@ -16,7 +17,7 @@ from fedrepro.models.local_work import LocalWork
 from fedrepro.models.problem import CLIENTS, Model, Problem, problem_of
 from fedrepro.models.trained.parametric import Parametric
 from fedrepro.streams import stream
-from fedrepro.trace import Callback, Recorder, Trace
+from fedrepro.trace import Callback, Recorder, Trace, Trained
 
 
 class Optimiser:
@@ -96,6 +97,18 @@ class Clients:
         chosen = stream("averaging", "sampling", self._seed, round=t).choice(everyone, self.count, replace=False)
         return np.sort(chosen)
 
+    def uniforms(self, t: int, count: int) -> np.ndarray:
+        """So many uniform numbers of round t, for what else an algorithm draws."""
+        return stream("averaging", "sampling", self._seed, client=1, round=t).random(count)
+
+    def probe(self, t: int, client: int) -> np.ndarray:
+        """A batch of a client's samples in round t that is drawn apart from those that it trains on."""
+        first, size = self.federation.offsets[client], int(self.federation.sizes[client])
+        if self._batch is None or self._batch >= size:
+            return np.arange(first, first + size)
+        draws = stream("averaging", "batch", self._seed, client=client + 1, round=t)
+        return first + draws.choice(size, self._batch, replace=False)
+
     def work(self, t: int, step: float) -> LocalWork:
         """What the clients of round t do. The shuffles of a client do not depend on who else takes part."""
         generator = stream("averaging", "batch", self._seed, round=t)
@@ -121,6 +134,8 @@ class Journal:
         The run.
     evaluate, test, training_losses, callbacks
         As the algorithms' own parameters.
+    entries_of
+        As in `fedrepro.trace.Recorder`.
     """
 
     def __init__(
@@ -133,13 +148,14 @@ class Journal:
         test: Federation | None,
         training_losses: bool,
         callbacks: Sequence[Callback],
+        entries_of: Mapping[str, Sequence[str]] | None = None,
     ):
         check_count("rounds", rounds)
         self._model, self._rounds = model, int(rounds)
         self._problem = clients.problem if training_losses else None
         self._problem_on_test = None if test is None else _problem_of_test(model, clients, test)
         self._due = set(evaluation_steps(evaluate, rounds))
-        self._recorder = Recorder(clients.federation.domain_names, callbacks=callbacks)
+        self._recorder = Recorder(clients.federation.domain_names, callbacks=callbacks, entries_of=entries_of)
         self._sent = self._received = 0.0
         self._resumed_at = -1
 
@@ -160,8 +176,25 @@ class Journal:
         self._sent += sent
         self._received += received
 
-    def enter(self, t: int, w: np.ndarray, state: Callable[[], dict], **more: np.ndarray) -> None:
-        """What there is after t rounds; written down where it is due. ``state`` gives what the next round needs."""
+    def enter(
+        self,
+        t: int,
+        w: np.ndarray,
+        state: Callable[[], dict],
+        measured: Callable[[], dict[str, np.ndarray]] = dict,
+        **more: np.ndarray,
+    ) -> None:
+        """What there is after t rounds; written down where it is due.
+
+        Parameters
+        ----------
+        t, w
+            How many rounds are done, and the parameters.
+        state
+            Gives what the next round needs.
+        measured, more
+            Further columns: those that take time, worked out where they are due, and those that are at hand.
+        """
         if not np.all(np.isfinite(w)):
             raise UserError(f"The parameters are no longer finite after {t} rounds: choose a smaller step.")
         if t not in self._due or t <= self._resumed_at:
@@ -169,21 +202,75 @@ class Journal:
         found = {} if self._problem is None else {"loss": self._problem.client_metrics(w)["loss"]}
         if self._problem_on_test is not None:
             found |= {f"test_{name}": values for name, values in self._problem_on_test.client_metrics(w).items()}
+        found |= measured()
         for name, values in found.items():
             if not np.all(np.isfinite(values)):
                 raise UserError(f"{name} is no longer finite after {t} rounds: choose a smaller step.")
         self._recorder.row(round=float(t), **found, **more, sent=self._sent, received=self._received)
         self._recorder.tell(lambda: {"done": t, "sent": self._sent, "received": self._received, "state": state()})
 
-    def trace(self, final: Mapping[str, np.ndarray]) -> Trace:
-        """The whole record."""
-        return self._recorder.trace(final, model=Parametric.of(self._model))
+    def trace(self, final: Mapping[str, np.ndarray], model: Trained | None = None) -> Trace:
+        """The whole record; the parameters are those of one model for all, unless a ``model`` is given."""
+        return self._recorder.trace(final, model=model or Parametric.of(self._model))
+
+
+def begin(
+    federation: Federation,
+    model: Model,
+    *,
+    rounds: int,
+    epochs: int | None,
+    local_steps: int | None,
+    batch: int | None,
+    clients_per_round: int | None,
+    evaluate: int | Sequence[int],
+    test: Federation | None,
+    training_losses: bool,
+    threads: int,
+    callbacks: Sequence[Callback],
+    seed: int,
+    entries_of: Mapping[str, Sequence[str]] | None = None,
+) -> tuple[Clients, Journal]:
+    """The clients and the journal of a run, from the parameters that the averaging algorithms share."""
+    clients = Clients(
+        federation,
+        model,
+        epochs=epochs,
+        local_steps=local_steps,
+        batch=batch,
+        clients_per_round=clients_per_round,
+        seed=seed,
+        threads=threads,
+    )
+    journal = Journal(
+        clients,
+        model,
+        rounds=rounds,
+        evaluate=evaluate,
+        test=test,
+        training_losses=training_losses,
+        callbacks=callbacks,
+        entries_of=entries_of,
+    )
+    return clients, journal
+
+
+def mean_losses(losses: np.ndarray, work: LocalWork) -> np.ndarray:
+    """F_k of the clients that train: the mean loss of each, from the sums by domain that local work gives."""
+    return losses.sum(axis=1) / work.sizes()
 
 
 def check_optimisers(client_optimiser: str, server_optimiser: str) -> None:
     """Both names are known."""
     check_known("client_optimiser", client_optimiser, optimisers.OPTIMISERS)
     check_known("server_optimiser", server_optimiser, optimisers.OPTIMISERS)
+
+
+def check_not_negative(**values: float) -> None:
+    """The values are finite numbers of at least 0."""
+    for name, value in values.items():
+        if not (is_number(value) and 0 <= value < np.inf):
+            raise UserError(f"{name}={shown(value)} is not a finite number of at least 0.")
 
 
 def check_steps(**steps: float) -> None:

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from fedrepro.algorithms.arguments import check_known
-from fedrepro.algorithms.averaging.rounds import Clients, Journal, check_steps
+from fedrepro.algorithms.averaging.rounds import begin, check_steps
 from fedrepro.algorithms.resuming import restore
 from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
@@ -65,24 +65,20 @@ def scaffold(
     """
     check_known("option", option, OPTIONS)
     check_steps(step=step, server_step=server_step)
-    clients = Clients(
+    clients, journal = begin(
         federation,
         model,
+        rounds=rounds,
         epochs=epochs,
         local_steps=local_steps,
         batch=batch,
         clients_per_round=clients_per_round,
-        seed=seed,
-        threads=threads,
-    )
-    journal = Journal(
-        clients,
-        model,
-        rounds=rounds,
         evaluate=evaluate,
         test=test,
         training_losses=training_losses,
+        threads=threads,
         callbacks=callbacks,
+        seed=seed,
     )
     problem, weights = clients.problem, clients.weights
     x = problem.initial(seed)

@@ -11,9 +11,10 @@ from fedrepro.models.trained.boosted import BoostedStumps
 from fedrepro.models.trained.mixture import Mixture
 from fedrepro.models.trained.node_networks import NodeNetworks
 from fedrepro.models.trained.parametric import Parametric
+from fedrepro.models.trained.personal import Personal
 from fedrepro.trace import Trained
 
-KINDS = {kind.__name__: kind for kind in (BoostedStumps, Mixture, NodeNetworks, Parametric)}
+KINDS = {kind.__name__: kind for kind in (BoostedStumps, Mixture, NodeNetworks, Parametric, Personal)}
 
 
 def rebuilt(description: Mapping, arrays: Mapping[str, np.ndarray]) -> Trained:

@@ -1,4 +1,4 @@
-"""One vector of parameters for all: what FedAvg, SCAFFOLD, AgnosticFedAvg, ApproxFedAvg, AFL and IRM train."""
+"""One vector of parameters for all: what AFL, IRM, and the averaging algorithms train."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,7 +38,11 @@ class Parametric:
     def answer(self, trace: Trace, x, iterate: str, client: str | None, chances: bool) -> Answer:
         """As in `fedrepro.trace.Trained`."""
         refuse_client(client)
-        model, w = self._known(), iterate_of(trace, iterate, "w")
+        return self.answer_with(iterate_of(trace, iterate, "w"), x, chances)
+
+    def answer_with(self, w: np.ndarray, x, chances: bool) -> Answer:
+        """What the model with these parameters says about samples."""
+        model = self._known()
         if not callable(getattr(model, "predict", None)):
             raise UserError(
                 f"{self.name} has no method predict(w, x), from parameters and features to predictions: give it one, "
@@ -93,5 +97,5 @@ def refuse_client(client: str | None) -> None:
     """There is one model for all clients."""
     if client is not None:
         raise UserError(
-            f"client={shown(client)}: all clients share one model here; only omni_fedge trains one for each."
+            f"client={shown(client)}: all clients share one model here; omni_fedge and ditto train one for each."
         )
