@@ -75,7 +75,9 @@ stream_of_client_x_y = [(i % 4, x[i], y[i] / 2) for i in range(40)]
 """
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/own-data.md", "docs/own-models.md", "docs/verdicts.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/tour.md", "docs/own-data.md", "docs/own-models.md", "docs/verdicts.md"]
+)
 def test_snippets_run(page, tmp_path):
     snippets = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.S)
     assert snippets
