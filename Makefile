@@ -27,7 +27,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 # the versions of the lock alone.)
 LOWEST_TESTS := tests/reproduction tests/models/test_networks.py tests/test_import.py
 
-.PHONY: help reproduce full report test lowest soak lab notebooks bench lock clean
+.PHONY: help reproduce full report test lowest ray soak lab notebooks bench lock clean
 .DELETE_ON_ERROR:
 
 help: ## say what there is (the default)
@@ -43,11 +43,14 @@ full: reproduce ## the same at the papers' own sizes (hours; goes on where it wa
 report: $(READY) ## write the pages: the committed full runs, and your own run beside them
 	@$(FEDREPRO) report --profile $(PROFILE)
 
-test: $(READY) ## everything that CI checks, with a store and a cache of its own
+test: $(READY) .venv-bench/.ready ## everything that CI checks, with a store and a cache of its own
 	@$(BIN)/python tools/check.py
 
 lowest: .venv-lowest/.ready ## test with the lowest versions that pyproject.toml allows (minutes; not a part of CI)
 	@.venv-lowest/bin/python -m pytest -q $(LOWEST_TESTS)
+
+ray: .venv-bench/.ready ## the strategies for Flower on its own simulation engine, with Ray (minutes; not a part of CI)
+	@.venv-bench/bin/python tools/on_ray.py
 
 soak: $(READY) ## kill, stop, damage and confuse a small run for SECONDS (1200), and count what that breaks
 	@$(BIN)/python tools/soak.py $(SECONDS)
@@ -62,13 +65,13 @@ bench: $(READY) .venv-bench/.ready ## measure ours against plain counterparts, F
 	@$(FEDREPRO) bench
 
 lock: $(READY) ## pin the dependencies of pyproject.toml again and write environment.yml (LOCK=--upgrade: newest versions)
-	@echo "Writing requirements.lock and environment.yml ..."
+	@echo "Writing requirements.lock, requirements-bench.lock and environment.yml ..."
 	@cp requirements.lock .venv/new.lock
 	@$(pin) --extra test pyproject.toml
 	@# A lock that did not change keeps its time, and .venv with it.
 	@cmp -s .venv/new.lock requirements.lock || cp .venv/new.lock requirements.lock
 	@cp requirements-bench.lock .venv/new.lock
-	@$(BIN)/python tools/extra.py bench | $(pin) -
+	@$(pin) --extra bench pyproject.toml
 	@cmp -s .venv/new.lock requirements-bench.lock || cp .venv/new.lock requirements-bench.lock
 	@$(BIN)/python tools/environment.py
 
@@ -100,11 +103,12 @@ $(READY): .venv/.locked pyproject.toml setup.py
 	@$(BIN)/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --editable '.[test]'
 	@touch $@
 
-# Only the benchmark needs Flower and FedJAX. Where they cannot be installed, the benchmark says so and measures the
-# rest; the next `make bench` tries again.
-.venv-bench/.ready: requirements-bench.lock
+# Flower pins packages of which requirements.lock has newer versions. Where this environment cannot be made, the benchmark
+# and the tests say so and do the rest; the next `make` tries again.
+.venv-bench/.ready: requirements-bench.lock pyproject.toml setup.py tools/install-lock
 	@python=$$(sh tools/find-python "$(PYTHON)") || exit 2; \
-		echo "Making .venv-bench with Flower and FedJAX, for the benchmark only ..."; \
+		echo "Making .venv-bench with Flower and FedJAX, for the benchmark and the tests of the strategies ..."; \
 		"$$python" -m venv --clear .venv-bench && sh tools/install-lock .venv-bench requirements-bench.lock \
+		&& .venv-bench/bin/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable . \
 		&& touch $@ || { \
-		echo "Flower and FedJAX could not be installed; the benchmark goes on without them."; rm -rf .venv-bench; }
+		echo "Flower and FedJAX could not be installed; this goes on without them."; rm -rf .venv-bench; }

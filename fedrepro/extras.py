@@ -9,6 +9,7 @@ _EXTRA_OF = {
     "jax": "networks",
     "distributed": "cluster",
     "dp_accounting": "privacy",
+    "flwr": "flower",
     **dict.fromkeys(
         (
             "IPython",
