@@ -9,7 +9,7 @@ from fedrepro.extras import optional
 
 
 @pytest.mark.parametrize(
-    ("module", "extra"), [("jax.numpy", "networks"), ("papermill", "papers"), ("distributed", "cluster")]
+    ("module", "extra"), [("jax.numpy", "networks"), ("papermill", "papers"), ("distributed", "cluster"), ("flwr.app", "flower")]
 )
 def test_what_an_extra_brings_is_named_where_it_is_missing(module, extra, monkeypatch):
     real = builtins.__import__
@@ -39,6 +39,13 @@ def test_a_model_that_needs_jax_says_how_to_install_it():
     ended = without("jax", "from fedrepro.models import CNN")
     assert ended.stderr.splitlines()[-1] == (
         "fedrepro.errors.UserError: This needs jax, which is not installed: pip install 'fedrepro[networks]'."
+    )
+
+
+def test_strategies_without_flower_say_how_to_install_it():
+    ended = without("flwr", "import fedrepro.flower")
+    assert ended.stderr.splitlines()[-1] == (
+        "fedrepro.errors.UserError: This needs flwr, which is not installed: pip install 'fedrepro[flower]'."
     )
 
 

@@ -21,7 +21,7 @@ import fedrepro
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 SHIPPED = {"fedrepro": "fedrepro", "kernels": "fedrepro/kernels", "papers": "fedrepro/papers"}
-STARTED = {"jupyterlab"}  # a dependency that is a program to us: `make lab`
+STARTED = {"jupyterlab", "pytest", "setuptools"}  # programs to us: `make lab`; in .venv-bench, tests and the build
 OF_THE_USER = {"torch"}  # `from_torch` is for whoever has modules of PyTorch; nothing else needs it
 PIN = re.compile(
     r"^(?P<name>[a-z0-9.-]+)(?:\[(?P<extras>[a-z0-9,-]+)\])?==(?P<version>[^ ]+)(?: ; [^\\]+)? \\\n"
@@ -127,7 +127,7 @@ def test_the_lock_is_pins_with_hashes_and_names_no_host(lock):
 
 
 LOCKED = [(text, "requirements.lock") for text in PROJECT["dependencies"]] + [
-    (text, "requirements-bench.lock" if extra == "bench" else "requirements.lock")
+    (text, "requirements-bench.lock" if extra in ("flower", "bench") else "requirements.lock")
     for extra, texts in PROJECT["optional-dependencies"].items()
     for text in texts
     if Requirement(text).name != PROJECT["name"]

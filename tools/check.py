@@ -14,6 +14,7 @@ AT_ONCE = 2  # steps that run beside each other: none of them keeps two cores bu
 WHOLE_PAPERS = "tests/papers"  # half of the time of all tests
 OTHER_PROCESSORS = "tests/test_same_bits.py"  # minutes of emulation
 LOOK_AGAIN = 0.5  # seconds
+WITH_FLOWER = ROOT / ".venv-bench" / "bin" / "python"  # its tests need an environment of their own
 
 Step = tuple[str, list[str], dict[str, str]]  # what it is, its command, environment variables of its own
 
@@ -35,8 +36,16 @@ def steps(scratch: Path) -> list[Step]:
         ("the same bits, also on emulated processors", [*PYTEST, OTHER_PROCESSORS], {}),
         ("notebooks", notebooks, {}),
         ("kernels without the JIT, with coverage", [*PYTEST, "tests/kernels", *coverage], without_jit),
+        ("strategies for Flower", _in_bench([*PYTEST[1:], "tests/flower"]), {}),
         ("types", [sys.executable, "tools/check_types.py"], {}),
     ]
+
+
+def _in_bench(arguments: list[str]) -> list[str]:
+    """A command of Flower's environment; where that could not be made, one that says so."""
+    if WITH_FLOWER.exists():
+        return [str(WITH_FLOWER), *arguments]
+    return [sys.executable, "-c", "print('Not tested: Flower could not be installed (make .venv-bench/.ready).')"]
 
 
 def main() -> int:

@@ -12,10 +12,13 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+WITH_FLOWER = sorted(map(str, (ROOT / ".venv-bench").glob("lib/python*/site-packages")))  # an environment of its own
 SETTINGS = {
     "include": ["fedrepro"],
-    # Flower and FedJAX are not dependencies: their peers run in an environment of their own.
-    "exclude": ["fedrepro/papers", "fedrepro/bench/flower_peer.py", "fedrepro/bench/fedjax_peer.py"],
+    # The peers of the benchmark are scripts that import nothing of ours.
+    "exclude": ["fedrepro/papers", "fedrepro/bench/flower_peer.py", "fedrepro/bench/fedjax_peer.py"]
+    + ([] if WITH_FLOWER else ["fedrepro/flower"]),
+    "extraPaths": WITH_FLOWER,
     "typeCheckingMode": "standard",
     "pythonVersion": "3.11",
 }

@@ -16,11 +16,11 @@ import fedrepro
 fedrepro.prepare()
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "flower"))
 
-from cases import CASES, NODES, ROUNDS, differences
-from flwr.serverapp import ServerApp
-from flwr.simulation import run_simulation
+from cases import CASES, NODES, ROUNDS, differences  # noqa: E402 NumPy comes after prepare()
+from flwr.serverapp import ServerApp  # noqa: E402
+from flwr.simulation import run_simulation  # noqa: E402
 
-from fedrepro.flower.records import arrays_of
+from fedrepro.flower.records import arrays_of  # noqa: E402
 
 TIMES = 2
 

@@ -142,12 +142,13 @@ class Task:
             Numbers of your own, which Flower averages over the nodes.
         """
         named = {} if arrays is None else self._named(arrays)
-        own = dict(facts or {}) | self._facts(losses)
-        if key.PARTITION in self._context.node_config:
-            own[key.PARTITION] = int(self._context.node_config[key.PARTITION])
         content: dict = {} if arrays is None else {self._key: record_of(named)}
         content["metrics"] = MetricRecord({key.EXAMPLES: self._examples, **(metrics or {})})
-        content[key.RECORD] = MetricRecord(own)
+        if key.METHOD in self.config:  # Flower's own strategies want one MetricRecord
+            own = dict(facts or {}) | self._facts(losses)
+            if key.PARTITION in self._context.node_config:
+                own[key.PARTITION] = int(self._context.node_config[key.PARTITION])
+            content[key.RECORD] = MetricRecord(own)
         if self._control is not None:
             content[key.CONTROL] = self._control.learn(self.arrays, named, distance, gradient, self.round)
         return Message(RecordDict(content), reply_to=self._message)
