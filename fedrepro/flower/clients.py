@@ -201,7 +201,8 @@ def _gradient(task: Task, own: _Work, batch: int | None, seed: int) -> Message:
     rows = np.arange(n)
     if batch is not None:
         draws = stream(problem.draws, "batch", seed, client=samples.partition)
-        draws.bit_generator.advance((task.round - 1) * int(batch))  # a uniform takes one step of the generator
+        assert isinstance(draws.bit_generator, np.random.PCG64)  # of which a uniform takes one step
+        draws.bit_generator.advance((task.round - 1) * int(batch))
         rows = (draws.random(int(batch)) * n).astype(np.int64)
     drawn = Minibatch(np.zeros(1, dtype=np.int64), rows[None].astype(np.int32))
     losses, gradient = batches.losses_and_gradient(w, drawn, np.ones(1))

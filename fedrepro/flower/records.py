@@ -4,10 +4,11 @@ To a node: in its configuration the method and what it needs. From a node: array
 and a MetricRecord ``fedrepro`` with what the method needs and the node's number, by which sums are ordered.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord
+from flwr.app import Array, ArrayRecord, MetricRecord, RecordDict
 
 RECORD = "fedrepro"  # the MetricRecord of a reply that is ours
 CONTROL = "control"  # the ArrayRecord with SCAFFOLD's control variate, or with what a node changes of its own
@@ -46,9 +47,15 @@ WEIGHTS = "weights"  # the array of an ensemble that holds the weights of its pr
 Arrays = dict[str, np.ndarray]
 
 
-def arrays_of(record: ArrayRecord) -> Arrays:
-    """Name to array."""
+def arrays_of(record: Any) -> Arrays:
+    """Name to array, of an ArrayRecord."""
     return {name: array.numpy() for name, array in record.items()}
+
+
+def facts_of(content: RecordDict) -> dict[str, Any]:
+    """The entries of a reply's record ``fedrepro``; none where it has no such record."""
+    record = content.get(RECORD)
+    return dict(record) if isinstance(record, MetricRecord) else {}
 
 
 def record_of(arrays: Mapping[str, np.ndarray]) -> ArrayRecord:
@@ -56,6 +63,6 @@ def record_of(arrays: Mapping[str, np.ndarray]) -> ArrayRecord:
     return ArrayRecord({name: Array(np.ascontiguousarray(array)) for name, array in arrays.items()})
 
 
-def floats(values: Sequence[float] | np.ndarray) -> list[float]:
+def floats(values: Iterable[float]) -> list[float]:
     """Numbers as a record takes them; no bit is lost."""
     return [float(value) for value in values]

@@ -39,6 +39,7 @@ from fedrepro.flower.records import (
     ROUND,
     Arrays,
     arrays_of,
+    facts_of,
     record_of,
 )
 from fedrepro.streams import stream
@@ -240,7 +241,7 @@ class Repeatable(FedAvg):
         self._known |= dict.fromkeys(nodes, Node())
         for reply in grid.send_and_receive(asked, timeout=self._timeout):
             if not reply.has_error():
-                facts = reply.content.get(RECORD, {})
+                facts = facts_of(reply.content)
                 found = (facts.get(name) for name in (PARTITION, PARTITIONS, EXAMPLES))
                 self._known[reply.metadata.src_node_id] = Node(*(None if one is None else int(one) for one in found))
         if first and self._waits_for_all and not self._partitions():
@@ -275,13 +276,13 @@ class Repeatable(FedAvg):
 
     def _checked(self, message: Message) -> Reply:
         """A reply that has every key; the run ends otherwise, as with Flower's own strategies."""
-        content, facts = message.content, message.content.get(RECORD)
-        if not isinstance(facts, MetricRecord):
+        content, facts = message.content, facts_of(message.content)
+        if RECORD not in content.metric_records:
             raise self._incomplete(message, f"the MetricRecord {RECORD!r}")
         for key in self.needs:
             if key not in facts:
                 raise self._incomplete(message, f"{key!r} in its MetricRecord {RECORD!r}")
-        metrics = self._metrics(content)
+        metrics: dict[str, Any] = dict(self._metrics(content))
         if self.weighted_by_key not in metrics:
             raise self._incomplete(message, f"{self.weighted_by_key!r} in its MetricRecord of metrics")
         for key in () if self.arrays_needed is None else (self.arrayrecord_key, *self.arrays_needed):
@@ -305,8 +306,7 @@ class Repeatable(FedAvg):
         return theirs[0] if theirs else MetricRecord()
 
     def _place(self, message: Message) -> tuple[float, int]:
-        facts = message.content.get(RECORD, {}) if message.has_content() else {}
-        own = facts.get(PARTITION) if isinstance(facts, MetricRecord) else None
+        own = facts_of(message.content).get(PARTITION) if message.has_content() else None
         known = self._place_of(message.metadata.src_node_id)
         return known if own is None else (float(own), known[1])
 

@@ -57,7 +57,7 @@ class Task:
     ):
         check_count("examples", examples, least=0)
         self._message, self._context, self._examples = message, context, int(examples)
-        self.config: Mapping[str, Any] = next(iter(message.content.config_records.values()), ConfigRecord())
+        self.config: dict[str, Any] = dict(next(iter(message.content.config_records.values()), ConfigRecord()))
         self.method = str(self.config.get(key.METHOD, "fedavg"))
         self.round = int(self.config.get(key.ROUND, 1))
         self._key, sent = next(
@@ -166,10 +166,10 @@ class Task:
         if self.asks_for_losses and (losses is None or np.shape(losses) != self._domains.shape):
             raise UserError(f"{self.method} needs losses: one for each of the {self._examples} samples of the node.")
         counts = self.counts
-        sums = np.bincount(self._domains, losses, minlength=counts.size) if self.asks_for_losses else None  # line C4
+        sums = np.bincount(self._domains, losses, minlength=counts.size)  # line C4
         if self.method == "agnostic-fedavg":
             return {key.BETA: self._beta(), key.DOMAIN_LOSSES: floats(sums), key.DOMAIN_COUNTS: floats(counts)}
-        of_one = None if sums is None else sums[None]
+        of_one = sums[None] if self.asks_for_losses else None
         return {key.LOG_BETA: float(_log_betas(of_one, counts[None], float(self.config[key.MU]))[0])}
 
     def _facts_of_afl(self, losses: np.ndarray | None) -> dict[str, Any]:
@@ -230,18 +230,17 @@ class _Control:
         self, x: Arrays, y: Arrays, distance: float | None, gradient: Mapping[str, np.ndarray] | None, number: int
     ) -> ArrayRecord:
         """Lines 10 to 12: the change of c_i."""
-        if self._option == "i" and gradient is None:
-            raise UserError(
-                "Scaffold with option 'i' needs the gradient on all samples at the parameters that were sent."
-            )
-        if self._option == "ii" and not distance:
-            raise UserError("Scaffold needs distance: the step size times the number of local steps.")
-        new = {}
-        for name, own in self._own.items():
-            if self._option == "i":
-                new[name] = np.asarray(gradient[name], dtype=own.dtype)
-            else:
-                new[name] = own - self._c[name] + (x[name] - y[name]) / x[name].dtype.type(distance)
+        if self._option == "i":
+            if gradient is None:
+                raise UserError(
+                    "Scaffold with option 'i' needs the gradient on all samples at the model that was sent."
+                )
+            new = {name: np.asarray(gradient[name], dtype=own.dtype) for name, own in self._own.items()}
+        else:
+            if not distance:
+                raise UserError("Scaffold needs distance: the step size times the number of local steps.")
+            ways = {name: (x[name] - y[name]) / x[name].dtype.type(distance) for name in x}
+            new = {name: own - self._c[name] + ways[name] for name, own in self._own.items()}
         self._state[_PENDING], self._state[_WHEN] = record_of(new), ConfigRecord({"round": number})
         return record_of({name: values - self._own[name] for name, values in new.items()})
 
