@@ -9,7 +9,8 @@ from fedrepro.extras import optional
 
 
 @pytest.mark.parametrize(
-    ("module", "extra"), [("jax.numpy", "networks"), ("papermill", "papers"), ("distributed", "cluster"), ("flwr.app", "flower")]
+    ("module", "extra"),
+    [("jax.numpy", "networks"), ("papermill", "papers"), ("distributed", "cluster"), ("flwr.app", "flower")],
 )
 def test_what_an_extra_brings_is_named_where_it_is_missing(module, extra, monkeypatch):
     real = builtins.__import__
