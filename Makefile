@@ -55,8 +55,8 @@ ray: .venv-bench/.ready ## the strategies for Flower on its own simulation engin
 soak: $(READY) ## kill, stop, damage and confuse a small run for SECONDS (1200), and count what that breaks
 	@$(BIN)/python tools/soak.py $(SECONDS)
 
-lab: $(READY) ## open the notebooks in JupyterLab
-	@$(BIN)/jupyter lab papers
+lab: $(READY) ## open JupyterLab on a copy of the notebooks, out/lab, at start.ipynb
+	@$(FEDREPRO) lab
 
 notebooks: $(READY) ## refresh the outputs that the papers' notebooks are committed with
 	@$(FEDREPRO) notebooks $(PAPERS) $(jobs)
@@ -75,10 +75,13 @@ lock: $(READY) ## pin the dependencies of pyproject.toml again and write environ
 	@cmp -s .venv/new.lock requirements-bench.lock || cp .venv/new.lock requirements-bench.lock
 	@$(BIN)/python tools/environment.py
 
-clean: ## remove .venv, .venv-bench, .venv-lowest, out and what the tools leave in this folder (not your cache of data and trials)
-	@rm -rf .venv .venv-bench .venv-lowest out build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
+clean: ## remove .venv, .venv-bench, .venv-lowest, out and what the tools leave in this folder (not out/lab, nor your cache of data and trials)
+	@rm -rf .venv .venv-bench .venv-lowest build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
+	@# out/lab holds what somebody has written.
+	@[ ! -d out ] || find out -mindepth 1 -maxdepth 1 ! -name lab -exec rm -rf {} +
+	@rmdir out 2>/dev/null || true
 	@find . -name __pycache__ -prune -exec rm -rf {} +
-	@find . -name .ipynb_checkpoints -prune -exec rm -rf {} +
+	@find . -path ./out -prune -o -name .ipynb_checkpoints -prune -exec rm -rf {} +
 
 # A new lock makes a new environment: nothing that is no longer pinned stays in it.
 .venv/.locked: requirements.lock tools/install-lock

@@ -18,6 +18,7 @@ _HOME_OF = {
     "Trace": "fedrepro.trace",
     "UserError": "fedrepro.errors",
     "compare": "fedrepro.comparison",
+    "explore": "fedrepro.reproduction.explore",
 }
 __all__ = ["__version__", "prepare", *_HOME_OF]
 

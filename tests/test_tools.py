@@ -149,11 +149,9 @@ def test_a_notebook_that_records_no_data_is_refused(notebooks, tmp_path):
         ("whole", "raise ValueError", False),
     ],
 )
-def test_a_changed_output_fails_only_on_the_same_data(notebooks, monkeypatch, tmp_path, capfd, variant, source, passes):
-    monkeypatch.setattr(notebooks, "folder", lambda key: tmp_path)
-    monkeypatch.setattr(notebooks, "check_results", lambda key, path: None)
-    write_notebook(tmp_path / "tiny.ipynb", {"texts": variant}, source, "1\n")
-    assert (notebooks.check("tiny", tmp_path / "output") == 0) is passes
+def test_a_changed_output_fails_only_on_the_same_data(notebooks, tmp_path, capfd, variant, source, passes):
+    path = write_notebook(tmp_path / "tiny.ipynb", {"texts": variant}, source, "1\n")
+    assert (notebooks.check(path, tmp_path / "output") == 0) is passes
     assert ("outputs are not compared" in capfd.readouterr().out) is (variant == "whole")
 
 

@@ -20,6 +20,7 @@ from rich.console import Console
 from fedrepro import settings
 from fedrepro.data.sources.stand_ins import find_or_stand_in, variant_of
 from fedrepro.errors import DataUnavailable
+from fedrepro.reproduction.lab import START, notebooks
 from fedrepro.reproduction.paper import declaration, folder, keys, resolve
 from fedrepro.reproduction.progress import Display
 from fedrepro.reproduction.results import load
@@ -56,15 +57,19 @@ def check_results(key: str, path: Path) -> None:
             raise ValueError(f"{path}: {part} {sorted(produced ^ listed)} are either not listed or not produced")
 
 
-def check(key: str, output: Path) -> int:
-    """Check one paper's notebook; returns pytest's exit code."""
-    notebook = folder(key) / f"{key}.ipynb"
+def check(notebook: Path, output: Path) -> int:
+    """Check one notebook; returns pytest's exit code."""
     differing = other_data(notebook)
     if differing:
-        print(f"{key}: outputs are not compared, only that the cells run: {'; '.join(differing)}", flush=True)
+        print(f"{notebook.stem}: outputs are not compared, only that the cells run: {'; '.join(differing)}", flush=True)
     mode = "--nbval-lax" if differing else "--nbval"
     command = [sys.executable, "-m", "pytest", "-q", mode, "--nbval-current-env", str(notebook)]
-    code = subprocess.run(command, env=os.environ | {"FEDREPRO_OUTPUT": str(output)}).returncode
+    return subprocess.run(command, env=os.environ | {"FEDREPRO_OUTPUT": str(output)}).returncode
+
+
+def check_paper(key: str, output: Path) -> int:
+    """Check one paper's notebook and what it wrote; returns pytest's exit code."""
+    code = check(folder(key) / f"{key}.ipynb", output)
     if not code:
         check_results(key, output / "results.json")
     return code
@@ -82,4 +87,7 @@ def compute() -> None:
 if __name__ == "__main__":
     with processes("quick"):
         compute()
-        sys.exit(max(check(key, Path(sys.argv[1]) / key) for key in keys()))
+        output = Path(sys.argv[1])
+        codes = [check_paper(key, output / key) for key in keys()]
+        codes.append(check(notebooks()[Path(START)], output / "start"))
+        sys.exit(max(codes))

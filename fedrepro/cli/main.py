@@ -1,6 +1,6 @@
-"""The command line: ``fedrepro list | show | reproduce | verdicts | why | report | export | data | doctor | bench``.
+"""The command line: ``fedrepro list | show | lab | reproduce | verdicts | why | report | export | data | doctor``.
 
-Those who work on the package itself also have ``notebooks`` and ``reference``.
+There is also ``bench``; those who work on the package itself have ``notebooks`` and ``reference``.
 
 Exit codes: 0 done, 1 something of ours broke, 2 the user's mistake (one sentence), 3 ``verdicts --check`` found a
 difference, 128 + n ended by signal n (130 is Ctrl-C). What a command needs is imported inside it, so that
@@ -23,6 +23,7 @@ from fedrepro.cli import complete
 from fedrepro.cli.doctor import doctor
 from fedrepro.cli.exits import INTERRUPTED, SIGNALLED, USERS_MISTAKE, complain, complain_of_disk
 from fedrepro.cli.export import export
+from fedrepro.cli.lab import lab
 from fedrepro.cli.show import show
 from fedrepro.cli.signals import Terminated, end_cleanly
 from fedrepro.cli.verdicts import verdicts
@@ -140,6 +141,7 @@ app.command()(doctor)
 app.command()(verdicts)
 app.command()(show)
 app.command()(export)
+app.command()(lab)
 
 
 @app.command("list")
@@ -244,11 +246,12 @@ def notebooks(
     papers: Papers = None,
     jobs: Jobs = None,
 ) -> None:
-    """Refresh the outputs inside the papers' own notebooks (quick profile)."""
-    values = {key: _values(key, "quick", None) for key in _selected(papers)}
+    """Refresh the outputs inside the papers' own notebooks (quick profile); PAPER may also be start."""
+    chosen = [key for key in papers or [] if key != "start"]
+    values = {key: _values(key, "quick", None) for key in (_selected(chosen) if chosen or not papers else [])}
     from fedrepro.cli.reproduce import refresh
 
-    refresh(values, jobs or settings.jobs())
+    refresh(values, jobs or settings.jobs(), start=not papers or "start" in papers)
 
 
 @app.command(rich_help_panel=_MAINTAINERS)

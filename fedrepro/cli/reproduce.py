@@ -92,18 +92,20 @@ def _undecided(look: Mapping[str, dict], output: Path, display: Display) -> dict
     return grown
 
 
-def refresh(papers: Mapping[str, dict], jobs: int) -> None:
-    """Run papers with the quick profile and keep the outputs in their own notebooks."""
+def refresh(papers: Mapping[str, dict], jobs: int, start: bool) -> None:
+    """Run papers with the quick profile and keep the outputs in their own notebooks, and perhaps in start.ipynb."""
     with processes("quick"), Display(Console(stderr=True)) as display:
         for _, problem in Run(papers, "quick", jobs, display).compute():
             if problem is not None:
                 raise problem
-        from fedrepro.reproduction.notebooks import refresh
+        from fedrepro.reproduction.notebooks import refresh, refresh_start
 
         for key in papers:
             display.drawing(key)
             display.say(f"{key}: {refresh(key, jobs)}")
             display.drawn(key)
+        if start:
+            display.say(f"start: {refresh_start(jobs)}")
 
 
 def _write_page(output: Path, selected: list[str], run: Run) -> tuple[int, list[str]]:

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from fedrepro import errors
+from fedrepro.data.sources.stand_ins import find_or_stand_in, variant_of
 from fedrepro.errors import UserError
 from fedrepro.extras import optional
 from fedrepro.files import explained_disk_errors, write_output
 from fedrepro.reproduction import stamp
+from fedrepro.reproduction.lab import START, notebooks
 from fedrepro.reproduction.paper import Declaration, check, declaration, folder
 from fedrepro.reproduction.paper.parameters import profile_of
 from fedrepro.reproduction.results import Results, load
@@ -134,7 +136,7 @@ def execute(key: str, profile: str, parameters: Mapping[str, Any], output_dir: P
     remove_results(target)
     notebook = target / f"{key}.ipynb"
     with explained_disk_errors(target):
-        _run(key, notebook, {"profile": profile, **parameters}, target, jobs)
+        _run(folder(key) / f"{key}.ipynb", notebook, {"profile": profile, **parameters}, target, jobs)
     write_output(target / f"{key}.html", to_html(notebook).encode())
     return target
 
@@ -161,10 +163,23 @@ def refresh(key: str, jobs: int) -> Path:
         target = Path(scratch)
         executed = target / f"{key}.ipynb"
         # Without parameters: the parameters cell is the quick profile, and papermill inserts no cell of its own.
-        _run(key, executed, {}, target, jobs)
+        _run(committed, executed, {}, target, jobs)
         data = load(target / "results.json").provenance.data
         notebook = nbformat.read(executed, as_version=4)
     variants = {name: record.variant for name, record in data.items()}
+    write_output(committed, nbformat.writes(clean(notebook, variants)).encode() + b"\n")
+    return committed
+
+
+def refresh_start(jobs: int) -> Path:
+    """The same for the notebook with which a lab begins. It names the data sets that its pictures are made from."""
+    committed = notebooks()[Path(START)]
+    with tempfile.TemporaryDirectory(prefix="fedrepro-start-") as scratch:
+        executed = Path(scratch) / START
+        _run(committed, executed, {}, Path(scratch), jobs)
+        notebook = nbformat.read(executed, as_version=4)
+    names = nbformat.read(committed, as_version=4).metadata["fedrepro"]["data"]
+    variants = {name: variant_of(name, find_or_stand_in(name)) for name in names}
     write_output(committed, nbformat.writes(clean(notebook, variants)).encode() + b"\n")
     return committed
 
@@ -279,11 +294,11 @@ def to_html(notebook: Path) -> str:
     return page
 
 
-def _run(key: str, output: Path, parameters: dict, target: Path, jobs: int) -> None:
+def _run(notebook: Path, output: Path, parameters: dict, target: Path, jobs: int) -> None:
     variables = {"FEDREPRO_OUTPUT": str(target), "FEDREPRO_JOBS": str(jobs)}
     try:
         papermill.execute_notebook(
-            _literal(folder(key) / f"{key}.ipynb"),
+            _literal(notebook),
             _literal(output),
             parameters=parameters,
             kernel_name="python3",
@@ -296,7 +311,7 @@ def _run(key: str, output: Path, parameters: dict, target: Path, jobs: int) -> N
         )
     except RuntimeError:  # of jupyter, where a kernel has died
         raise UserError(
-            f"The process of the notebook {key}.ipynb was killed (out of memory?): run the same command again; "
+            f"The process of the notebook {notebook.name} was killed (out of memory?): run the same command again; "
             f"finished trials are kept."
         ) from None
     except PapermillExecutionError as problem:

@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from fedrepro.reproduction import live
 from fedrepro.reproduction.study.executor import Outcome, Task
 from fedrepro.reproduction.study.study import Work
 
 _SECONDS_BETWEEN_LINES = 60  # in a log, while no study ends
-_SECONDS_BETWEEN_UPDATES = 0.5  # in a notebook
 _NOTEBOOK_SECONDS = 15.0  # what a notebook is thought to take until one is done
 _PAGE_SECONDS = 2.0
 _NEARLY = 0.99  # the most that is shown while something is left to do
@@ -252,33 +252,21 @@ class _Bar(Progress):
 
 
 class NotebookLine:
-    """Progress of a study in a notebook: a line that is there while trials run, and leaves nothing behind."""
+    """Progress of a study in a notebook: what the line below a cell that takes long says (`live.CellLine`)."""
 
     def __init__(self):
-        self._shown, self._began, self._updated = None, time.monotonic(), 0.0
+        self._began = time.monotonic()
 
     def __call__(self, work: Work) -> None:
         """Show how far the study is."""
-        from IPython import get_ipython
-        from IPython.display import display
+        live.say(self.text(work, time.monotonic()) if work.missing else "")
 
-        if get_ipython() is None or (self._shown is None and not work.missing):
-            return
-        now = time.monotonic()
-        if work.missing and now - self._updated < _SECONDS_BETWEEN_UPDATES:
-            return
-        self._updated = now
-        text = {"text/plain": self._text(work, now) if work.missing else ""}
-        if self._shown is None:
-            self._shown = display(text, raw=True, display_id=True)
-        else:
-            self._shown.update(text, raw=True)
-
-    def _text(self, work: Work, now: float) -> str:
+    def text(self, work: Work, now: float) -> str:
+        """How many trials are done, how many of them were stored, and how long the rest may take."""
         total, left = len(work.tasks), len(work.missing)
         parts = [f"{total - left} of {_counted(total)}"] + [f"{work.stored} stored"] * bool(work.stored)
         if done := total - left - work.stored:
-            parts.append(f"about {_duration((now - self._began) * left / done)}")
+            parts.append(f"about {_duration((now - self._began) * left / done)} left")
         return f"{work.name}: {', '.join(parts)}"
 
 

@@ -13,6 +13,7 @@ from fedrepro import settings
 from fedrepro.errors import DataUnavailable, UserError
 from fedrepro.files import write_output
 from fedrepro.reproduction import results
+from fedrepro.reproduction.live import watch_cells
 from fedrepro.reproduction.paper.displays import (
     ClaimDisplay,
     NoteDisplay,
@@ -29,6 +30,7 @@ from fedrepro.reproduction.verdicts import Comparison, unavailable
 from fedrepro.reproduction.verdicts.agreement import Agreement, agreement
 
 if TYPE_CHECKING:
+    from fedrepro.reproduction.explore import Explorer
     from fedrepro.reproduction.figures import Drawing
     from fedrepro.reproduction.study import Runs
 
@@ -73,6 +75,7 @@ class Paper:
 
         self._started = time.monotonic()
         keep_to_one_thread()
+        watch_cells()
         self._declared = declaration(key)
         self.key = key
         self._namespace = parameters
@@ -123,6 +126,12 @@ class Paper:
         variants = {name: _variant(identity) for name, identity in chosen.identities().items()}
         self._used[study] = [int(seed) for seed in chosen.seeds], variants
         return found
+
+    def explore(self, **start: Any) -> "Explorer":
+        """The paper's explorer, with controls that stand at ``start`` (see `fedrepro.reproduction.explore.explore`)."""
+        from fedrepro.reproduction.explore import explore
+
+        return explore(self.key, **start)
 
     @property
     def variants(self) -> dict[str, str]:

@@ -179,7 +179,9 @@ def test_an_interrupt_keeps_what_was_finished(monkeypatch):
 
     with pytest.raises(Interrupted, match="finished trials are kept") as raised:
         study.run(Stopped())
-    assert raised.value._render_traceback_() == [f"Interrupted: {raised.value}"]  # all that a notebook shows
+    sentence, hint = raised.value._render_traceback_()  # all that a notebook shows
+    assert sentence == f"Interrupted: {raised.value}" and "%tb" in hint
+    assert "Traceback" in "".join(raised.value._render_traceback_())  # on demand
     assert [planned.status for planned in study.plan()] == [STORED, STORED, TO_RUN, TO_RUN, TO_RUN]
 
 

@@ -1,0 +1,81 @@
+"""Omni-Fedge to play with: who has which digits, how much of the network is shared, and whom a node listens to."""
+
+from functools import cache
+
+import numpy as np
+
+from fedrepro.algorithms import omni_fedge
+from fedrepro.data.federation import Federation
+from fedrepro.data.sources import finder
+from fedrepro.papers.omni_fedge import trials
+from fedrepro.reproduction import figures
+from fedrepro.reproduction.explore import Choice, Scene, Slider
+
+SPLITS = {"two groups": "groups", "i.i.d.": "iid", "non-i.i.d.": "noniid"}
+POOL, WIDTH, BATCHES, ROUNDS = 500, 0.25, 20, 60  # pictures, width of the network, minibatches: the quick profile's
+CONTROLS = (
+    Choice("nodes", tuple(SPLITS), "nodes"),
+    Slider("shared_layers", 2, 0, 3, "shared layers, of 3"),
+    Choice("weights", ("inverse", "inverse-sum", "root-sum"), "problem of the weights"),
+    Slider("step", 0.02, 0.002, 0.5, "η, step", step=0.05, log=True),
+)
+FULL_RUN = {"two groups": ("weights", "two groups", "Algorithm 1, rounds 101 to 300")}
+FULL_RUN["i.i.d."] = ("weights", "i.i.d.", "Algorithm 1, rounds 101 to 300")
+
+
+def draw(scene: Scene, *, nodes: str, shared_layers: int, weights: str, step: float) -> None:
+    """The test accuracy of the nodes, and how much the data of each node count for each network."""
+    train, test = _digits(SPLITS[nodes])
+    trace = scene.run(
+        ROUNDS,
+        lambda rounds: omni_fedge(
+            train,
+            trials.network("mnist", WIDTH),
+            rounds=rounds,
+            step=step,
+            shared_layers=shared_layers,
+            weights=weights,
+            batches=BATCHES,
+            evaluate=sorted({round(rounds * share) for share in (0, 0.1, 0.25, 0.5, 1)}),
+            test=test,
+        ),
+        kind=shared_layers,
+    )
+    known = scene.reference(*FULL_RUN[nodes]) if nodes in FULL_RUN else None
+    left, *maps = scene.panels(1.5, *([1] if known is None else [1, 1]))
+    accuracy = 100 * trace["test_accuracy"]
+    if nodes != "two groups":
+        scene.ghost(left, f"figure-1-mnist-{SPLITS[nodes]}", "test", trials.ALGORITHM_1)
+        published = scene.published(f"figure-1-mnist-{SPLITS[nodes]}", "omni_fedge_test")
+        scene.star(left, trials.PAPER_ROUNDS, published)
+    left.plot(trace["round"], accuracy, color="0.6", linewidth=0.8)
+    figures.curve(left, trace["round"], accuracy.mean(axis=1), label="mean of the nodes", look_as="omni-fedge")
+    left.set_xscale("symlog", linthresh=10)
+    left.set(xlabel="round", ylabel="test accuracy, %", ylim=(0, 100), title=f"{POOL} digits, {nodes}")
+    left.legend(loc="upper left", fontsize=9)
+    _matrix(maps[0], trace["shares"][-1], "shares of ω, here")
+    if known is not None:
+        _matrix(maps[1], np.array(known), "full run, rounds 101–300")
+    own = float(np.diag(trace["shares"][-1]).mean())
+    scene.note(
+        f"test accuracy after {trace['round'][-1]:.0f} rounds {accuracy[-1].mean():.1f} %, own node's share {own:.2f}"
+    )
+    scene.note(f"the full run has {trials.PAPER_ROUNDS:,} rounds, 7,000 digits and the whole network")
+
+
+def _matrix(ax, shares: np.ndarray, title: str) -> None:
+    ax.imshow(shares, vmin=0.0, vmax=0.5, cmap="Greens")
+    for i, j in np.ndindex(shares.shape):
+        dark = shares[i, j] > 0.3
+        ax.text(
+            j, i, f"{shares[i, j]:.2f}".lstrip("0"), ha="center", va="center", fontsize=9, color="w" if dark else "k"
+        )
+    ax.set(title=title, xlabel="data of node j", ylabel="network of node i")
+    ax.set_xticks(range(len(shares)))
+    ax.set_yticks(range(len(shares)))
+    ax.grid(False)
+
+
+@cache
+def _digits(split: str) -> tuple[Federation, Federation]:
+    return trials.federations("mnist", finder.find("mnist").variant, split, POOL, seed=0)

@@ -1,0 +1,144 @@
+"""The notebooks in JupyterLab, in a real browser: a slider is moved, and the picture follows."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from fedrepro.reproduction import lab
+
+playwright = pytest.importorskip("playwright.sync_api")
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: `apt-get install chromium`")
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+MINUTE = 60_000  # milliseconds
+
+
+@pytest.fixture(scope="module")
+def jupyter(tmp_path_factory):
+    """The address of a JupyterLab on a copy of the notebooks, started as `fedrepro lab` does."""
+    folder = tmp_path_factory.mktemp("lab")
+    lab.copy(folder)
+    home = tmp_path_factory.mktemp("home")
+    places = {f"JUPYTER_{name}": str(home / name) for name in ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR")}
+    options = ["--ServerApp.token=", "--ServerApp.password=", "--allow-root", "--ServerApp.port_retries=50"]
+    environment = {**os.environ, **places, "JUPYTER_PREFER_ENV_PATH": "1"}
+    server = subprocess.Popen(
+        [*lab.command(folder, browser=False), *options],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        yield _address(server, home), folder
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait(timeout=30)
+
+
+def _address(server: subprocess.Popen, home: Path) -> str:
+    until = time.monotonic() + 90
+    while time.monotonic() < until:
+        for path in (home / "RUNTIME_DIR").glob("jpserver-*.json"):
+            return json.loads(path.read_text())["url"]
+        assert server.poll() is None, server.stderr.read() if server.stderr else ""
+        time.sleep(0.2)
+    pytest.fail("JupyterLab did not start")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as play:
+        started = play.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def visit(jupyter, browser):
+    """Open a notebook; what its scripts complain of, and what they ask of other machines, is collected."""
+    address, _ = jupyter
+    context = browser.new_context(viewport={"width": 1280, "height": 1000})
+    page = context.new_page()
+    page.complaints = []
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.on("console", lambda line: page.complaints.append(line.text) if line.type == "error" else None)
+    page.on("request", lambda request: None if _is_near(request.url, address) else page.complaints.append(request.url))
+
+    def open_notebook(path: str):
+        page.goto(f"{address}lab/tree/{path}")
+        page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=MINUTE)
+        page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(timeout=2 * MINUTE)
+        return page
+
+    yield open_notebook
+    context.close()
+
+
+def _is_near(url: str, address: str) -> bool:
+    return url.startswith((address, address.replace("http", "ws", 1), "data:", "blob:"))
+
+
+def run_cell(page, source: str):
+    """Run the cell that begins with this text; returns it."""
+    cell = page.locator(".jp-CodeCell").filter(has=page.locator(".cm-content", has_text=re.compile(source))).first
+    cell.scroll_into_view_if_needed()
+    cell.locator(".cm-content").click()
+    page.keyboard.press("Control+Enter")
+    return cell
+
+
+def picture_of(cell) -> str:
+    """The address of the live picture, once it is there."""
+    image = cell.locator("img.widget-image")
+    image.wait_for(timeout=3 * MINUTE)
+    return image.get_attribute("src")
+
+
+def move(page, cell, label: str) -> None:
+    """Move the slider with this label by a key, as somebody without a mouse does."""
+    slider = cell.locator(".widget-inline-hbox", has_text=label).locator(".noUi-handle")
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+
+
+def changed_from(cell, before: str) -> str:
+    image = cell.locator("img.widget-image")
+    until = time.monotonic() + 60
+    while (now := image.get_attribute("src")) == before:
+        assert time.monotonic() < until, "the picture does not follow the slider"
+        time.sleep(0.02)
+    return now
+
+
+def test_a_slider_of_the_first_notebook_moves_the_picture(visit):
+    page = visit("start.ipynb")
+    run_cell(page, "import fedrepro")
+    cell = run_cell(page, r'explore\("fedboost"\)')
+    before = picture_of(cell)
+    said = cell.locator(".widget-html-content").inner_text()
+    move(page, cell, "C, %")
+    changed_from(cell, before)
+    assert cell.locator(".widget-html-content").inner_text() != said
+    assert page.complaints == []
+
+
+def test_somebody_who_waits_sees_what_runs(visit, jupyter):
+    _, folder = jupyter
+    source = "from fedrepro.reproduction import live; live.watch_cells()\nimport time; time.sleep(5)"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(notebook, folder / "wait.ipynb")
+    cell = run_cell(visit("wait.ipynb"), "live.watch_cells")
+    line = cell.locator(".jp-OutputArea-output", has_text="running …")
+    line.wait_for(timeout=MINUTE)
+    line.wait_for(state="detached", timeout=MINUTE)
