@@ -52,8 +52,8 @@ def test_files_that_a_page_or_notebook_names_are_there(page):
 
 def test_every_page_can_be_found_from_the_readme():
     linked = set(re.findall(r"\]\((docs/[^)#]+)\)", README))
-    reference = {ROOT / "docs" / "api" / "README.md"}  # which links the pages beside it
-    pages = reference | {page for page in PAGES if page.parent.name == "docs"}
+    indices = {ROOT / "docs" / room / "README.md" for room in ("api", "algorithms")}  # which link the pages beside them
+    pages = indices | {page for page in PAGES if page.parent.name == "docs"}
     assert linked == {page.relative_to(ROOT).as_posix() for page in pages}
 
 
