@@ -8,7 +8,7 @@ from fedrepro.algorithms import efl_fg
 from fedrepro.algorithms.ensembles.efl_fg import regret_bound
 from fedrepro.data.federation import Federation
 from fedrepro.kernels import efl_fg as rounds_of
-from fedrepro.kernels.feedback_graph import dominating_set, feedback_graph
+from fedrepro.kernels.feedback_graph import dominating_set, feedback_graph, independence_number
 from fedrepro.models.ensemble import from_predictions
 from fedrepro.papers.efl_fg.online import Problem
 from fedrepro.streams import stream
@@ -81,7 +81,7 @@ def random_regret(seed: int, *, models: int = 6, clients: int = 5, rounds: int =
 
 
 class _Instance:
-    """A round with random weights, and the losses that clients would report."""
+    """A round with random weights, and the losses that clients would report of models and of ensembles."""
 
     def __init__(self, log_weights, log_confidences, costs, budget: float, losses, exploration: float):
         self.state = rounds_of.start(costs.size)
@@ -90,7 +90,8 @@ class _Instance:
         self.rules = rounds_of.Rules(1.0, exploration, rounds_of.Limit.CURRENT.value, False)
         self.plan = rounds_of.new_plan(costs.size)
         rounds_of.plan_round(self.state, self.rules, costs, budget, self.plan)
-        self.losses = losses
+        self.losses = losses  # of every model
+        self.ensemble_losses = losses[::-1].copy()  # of the ensemble that is sent when a model is drawn
 
     def estimates(self, node: int) -> np.ndarray:
         """ℓ_k of (6) as the compiled update applies it when this model is drawn."""
@@ -100,6 +101,13 @@ class _Instance:
         fall = self.state.log_weights - state.log_weights
         # the update may shift all logarithms alike: models that were not sent have an estimate of zero
         return fall - fall[~sent][0]
+
+    def ensemble_estimates(self, node: int) -> np.ndarray:
+        """ℓ̂_k of (8), in the same way: only the model that is drawn has one that is not zero."""
+        state = rounds_of.State(*(part.copy() for part in self.state))
+        rounds_of.learn(state, self.rules, self.plan, node, np.zeros(self.losses.size), self.ensemble_losses[node])
+        fall = self.state.log_confidences - state.log_confidences
+        return fall - fall[node - 1]
 
 
 def random_round(seed: int, models: int = 8) -> _Instance:
@@ -111,23 +119,52 @@ def random_round(seed: int, models: int = 8) -> _Instance:
 
 
 def estimate_bias(case: _Instance) -> float:
-    """Largest exact error of E[ℓ_k] against the loss, over all draws of a model."""
+    """Largest exact error of E[ℓ_k] of (6) against the model's loss, over all draws of a model."""
     expected = sum(p * case.estimates(node) for node, p in enumerate(case.plan.probabilities))
     return float(np.abs(expected - case.losses).max())
 
 
-def sampled_estimate_bias(given: Problem, trace: Trace, *, exploration: float, draws: int, seed: int) -> float:
-    """The same by Monte Carlo on an experiment's last weights: the largest mean error in standard errors."""
+def ensemble_estimate_bias(case: _Instance) -> float:
+    """Largest exact error of E[ℓ̂_k] of (8) against the loss of the ensemble that a draw of k would send."""
+    expected = sum(p * case.ensemble_estimates(node) for node, p in enumerate(case.plan.probabilities))
+    return float(np.abs(expected - case.ensemble_losses).max())
+
+
+def sampled_estimate_bias(given: Problem, trace: Trace, *, of: str, draws: int, seed: int) -> float:
+    """The same by Monte Carlo on an experiment's last weights: the largest mean error in standard errors.
+
+    ``of`` is ``"models"`` for (6) and ``"ensembles"`` for (8).
+    """
     weights = np.log(np.maximum(trace["weights"][-1], 1e-300))
-    losses = np.minimum((given.ensemble.dense() - given.federation.y) ** 2, 1.0).mean(axis=1)
-    case = _Instance(weights - weights.max(), np.zeros(weights.size), given.costs, 3.0, losses, exploration)
-    estimates = np.stack([case.estimates(node) for node in range(weights.size)])
+    predictions, targets = given.ensemble.dense(), given.federation.y
+    losses = np.minimum((predictions - targets) ** 2, 1.0).mean(axis=1)
+    exploration = min(1.0, given.exploration / given.rounds**0.5)
+    case = _Instance(weights - weights.max(), np.zeros(weights.size), given.costs, given.budget, losses, exploration)
+    shares = np.zeros(weights.size)
+    for node in range(weights.size):
+        rounds_of.fill_shares(case.state, node, shares)
+        case.ensemble_losses[node] = np.minimum((shares @ predictions - targets) ** 2, 1.0).mean()
+    estimate, truth = {
+        "models": (case.estimates, case.losses),
+        "ensembles": (case.ensemble_estimates, case.ensemble_losses),
+    }[of]
+    estimates = np.stack([estimate(node) for node in range(weights.size)])
     uniforms = stream("efl_fg", "sampling", seed, round=1).random(draws)
     nodes = np.array([rounds_of.drawn_model(case.plan.probabilities, uniform) for uniform in uniforms])
-    errors = estimates[nodes] - losses
+    errors = estimates[nodes] - truth
     spread = errors.std(axis=0, ddof=1) / math.sqrt(draws)
     random = spread > 1e-12  # a model that every draw sends has no spread
     return float(np.abs(errors.mean(axis=0)[random] / spread[random]).max())
+
+
+# --- dominating sets -------------------------------------------------------------------------------------------------
+
+
+def tournament(seed: int, models: int) -> tuple[int, int]:
+    """|D| and α of a random tournament, in which α is 1 and a dominating set needs about log₂ K models."""
+    above = np.triu(stream("efl_fg", "init", seed, round=2).random((models, models)) < 0.5, 1)
+    graph = above | np.tril(~above.T, -1) | np.eye(models, dtype=bool)
+    return int(dominating_set(graph).sum()), int(independence_number(graph))
 
 
 # --- errata ------------------------------------------------------------------------------------------------------

@@ -1,8 +1,7 @@
 """EFL-FG's claims, each as a function from measured numbers to the comparisons that it is judged on.
 
-The paper leaves open at which weights (2) compares, how FedBoost's budget treats costs and which mirror map it has, and
-whether predictions are confined to the range of the targets. A claim that compares the two methods is compared under
-every reading.
+What the paper leaves open (the readings of ``paper.toml``) is compared under every reading: all combinations of those
+that belong to the methods, and one at a time those that belong to the data and the models.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,15 +15,20 @@ Seeds = Sequence[float]  # one value per seed
 ByReading = Sequence[tuple[Mapping[str, str], Seeds]]
 
 
-def lower_mse(data_set: str, by_predictions: Mapping[str, tuple[ByReading, ByReading]]) -> list[Comparison]:
-    """EFL-FG has the lower MSE in each of its readings against each of FedBoost's.
+def lower_mse(
+    data_set: str, groups: Sequence[tuple[Mapping[str, str], ByReading, ByReading]], primary: Mapping[str, str]
+) -> list[Comparison]:
+    """EFL-FG has the lower MSE in each of its readings against each of FedBoost's that goes with it.
 
     Parameters
     ----------
     data_set
         Its name.
-    by_predictions
-        Reading of the predictions to EFL-FG's and FedBoost's MSE by the other readings.
+    groups
+        What a group of readings has in common, and EFL-FG's and FedBoost's MSE by the other axes; two readings go
+        together if they agree on the axes that both have.
+    primary
+        The primary value of every axis of the claim.
     """
     return [
         less(
@@ -32,11 +36,12 @@ def lower_mse(data_set: str, by_predictions: Mapping[str, tuple[ByReading, ByRea
             theirs,
             setting=data_set,
             names=("EFL-FG", "FedBoost"),
-            reading={**reading, **other, "predictions": predictions},
+            reading={**primary, **common, **reading, **other},
         )
-        for predictions, (efl_fg, fedboost) in by_predictions.items()
+        for common, efl_fg, fedboost in groups
         for reading, ours in efl_fg
         for other, theirs in fedboost
+        if all(reading.get(axis, value) == value for axis, value in other.items())
     ]
 
 
@@ -68,19 +73,51 @@ def violates_at_least(percent: Mapping[str, ByReading | str], least: float) -> l
     return found
 
 
-def regret_per_round_falls(regret: Mapping[str, Mapping[int, Seeds]]) -> list[Comparison]:
-    """For the rates of each reading: the regret per round is smaller at each horizon than at the one before."""
-    return [
-        less(
-            np.asarray(by_horizon[many]) / many,
-            np.asarray(by_horizon[few]) / few,
-            setting=f"{few:,} to {many:,} rounds",
-            names=(f"the regret per round over {many:,} rounds", f"that over {few:,}"),
-            reading={"rates": rates},
-        )
-        for rates, by_horizon in regret.items()
-        for few, many in pairwise(sorted(by_horizon))
-    ]
+def regret_per_round_falls(
+    by_data_set: Mapping[str, Mapping[str, Mapping[int, Seeds]] | str], steps: Sequence[tuple[int, int]]
+) -> list[Comparison]:
+    """For the rates of each reading: the regret per round is smaller at each horizon than at the one before.
+
+    A data set that cannot be had comes with the reason instead of numbers.
+    """
+    found = []
+    for data_set, by_rates in by_data_set.items():
+        for few, many in steps:
+            setting = f"{data_set}, {few:,} to {many:,} rounds"
+            if isinstance(by_rates, str):
+                found.append(unavailable(setting, by_rates))
+                continue
+            found += [
+                less(
+                    np.asarray(by_horizon[many]) / many,
+                    np.asarray(by_horizon[few]) / few,
+                    setting=setting,
+                    names=(f"the regret per round over {many:,} rounds", f"that over {few:,}"),
+                    reading={"rates": rates},
+                )
+                for rates, by_horizon in by_rates.items()
+            ]
+    return found
+
+
+def exponent_at_most(by_data_set: Mapping[str, Mapping[str, Seeds] | str], largest: float) -> list[Comparison]:
+    """On each data set the regret grows with a smaller power of T than `largest`."""
+    found = []
+    for data_set, by_rates in by_data_set.items():
+        if isinstance(by_rates, str):
+            found.append(unavailable(data_set, by_rates))
+            continue
+        found += [
+            less(
+                values,
+                largest,
+                setting=data_set,
+                names=("the exponent of the regret", f"{largest:g}"),
+                reading={"rates": rates},
+            )
+            for rates, values in by_rates.items()
+        ]
+    return found
 
 
 def regret_below_bound(cases: Mapping[str, tuple[Seeds, Seeds, float]], tolerance: float) -> list[Comparison]:
@@ -97,10 +134,10 @@ def regret_below_bound(cases: Mapping[str, tuple[Seeds, Seeds, float]], toleranc
     ]
 
 
-def independence_falls(
-    by_data_set: Mapping[str, Mapping[float, Seeds] | str], budgets: Sequence[float]
+def falls_with_budget(
+    by_data_set: Mapping[str, Mapping[float, Seeds] | str], budgets: Sequence[float], called: str
 ) -> list[Comparison]:
-    """From each budget to the next larger one the mean independence number falls, on each data set.
+    """From each budget to the next larger one a quantity falls, on each data set.
 
     A data set that cannot be had comes with the reason instead of numbers.
     """
@@ -111,6 +148,21 @@ def independence_falls(
             if isinstance(by_budget, str):
                 found.append(unavailable(setting, by_budget))
             else:
-                names = (f"the independence number at B = {large:g}", f"that at B = {small:g}")
+                names = (f"{called} at B = {large:g}", f"that at B = {small:g}")
                 found.append(less(by_budget[large], by_budget[small], setting=setting, names=names))
     return found
+
+
+def dominating_set_is_small(
+    cases: Mapping[str, tuple[Sequence[float], Sequence[float], int]], constant: float
+) -> list[Comparison]:
+    """In every round |D_t| ≤ constant · α(G_t) ln K + 1; a case has the sizes, the independence numbers and K."""
+    return [
+        bound(
+            np.asarray(sizes, float),
+            constant * np.log(models) * np.asarray(independence, float) + 1,
+            setting=name,
+            name="|D|",
+        )
+        for name, (sizes, independence, models) in cases.items()
+    ]

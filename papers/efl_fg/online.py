@@ -1,6 +1,6 @@
 """The online part of EFL-FG: algorithms that play on the predictions of a stored zoo."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,48 +13,74 @@ from fedrepro.papers.efl_fg.trials import COLUMNS
 from fedrepro.streams import stream
 from fedrepro.trace import Trace
 
-CLIENTS = 100
-BUDGET = 3.0
 COUNTINGS = ("all", "coefficients")
 LIMITS = ("current", "value", "none")
-BUDGETS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 22.0)
-DOUBLINGS = (1.0, 2.0, 4.0, 8.0, 16.0)  # the budgets on which the trend of the independence number is judged
+BUDGETS = (1.0, 2.0, 3.0, 4.0, 8.0, 16.0, 22.0)
+DOUBLINGS = (1.0, 2.0, 4.0, 8.0, 16.0)  # the budgets on which trends are judged
+STEPS = tuple(round(10 ** (half / 2), 4) for half in range(-2, 9))  # multiples of 1/√T, of means over the clients
 # The readings on which claims are judged, as paper.toml names them, with the settings that they stand for.
 LIMIT_READINGS = {"current weights": "current", "last round's value": "value"}
 BUDGET_READINGS = ("cost", "count")
 MIRROR_READINGS = {"Euclidean": "euclidean", "entropy": "entropy"}
 PREDICTION_READINGS = {"confined": True, "free": False}
+MEAN, SUM, TUNED = STEP_READINGS = ("mean over clients", "sum over clients", "both tuned")
 SCHEDULES = {"section-4": "sum", "theorem": "mean"}  # of η and ξ, with the losses that suit them
 RATES = {"section-4": "Section IV", "theorem": "(12)"}  # as paper.toml names the readings
 HORIZONS = (100, 316, 1_000, 3_162, 10_000)  # rounds at which the regret is measured
 
+ByReading = list[tuple[dict[str, str], list[Trace]]]
+
 
 class Problem(NamedTuple):
-    """Clients whose samples arrive, what the models predict on them, and what each model costs."""
+    """Clients whose samples arrive, what the models predict on them and cost, and what Section IV sets."""
 
     federation: Federation
     ensemble: Ensemble
     costs: np.ndarray
     members: tuple[Member, ...]
     seed: int
+    budget: float  # B
+    rate: float  # η√T
+    exploration: float  # ξ√T
+
+    @property
+    def rounds(self) -> int:
+        """T: until the samples are used up."""
+        return int(self.federation.sizes.max())
 
 
-def problem(run, *, bandwidth: str = "bandwidth", counting: str = "all", confined: bool = True) -> Problem:
-    """The online problem of one stored zoo (a `Run` of a study): 100 clients, one sample each per round.
+def members_of(zoo: str) -> tuple[Member, ...]:
+    """The models of a zoo, as the parameter ``zoo`` names it."""
+    if zoo == "kernels":
+        return tuple(member for member in zoo_members() if member.family != "network")
+    return zoo_members("inverse" if zoo == "inverse" else "bandwidth")
+
+
+def problem(run, parameters, *, zoo: str | None = None, counting: str = "all", confined: bool = True) -> Problem:
+    """The online problem of one stored zoo (a `Run` of a study): one sample per client and round.
 
     A model maps into the output space (Section II), and a loss must lie in [0, 1] (assumption a2): predictions are
     ``confined`` to [0, 1], the range of the targets, unless one wants to see what happens otherwise.
     """
-    members = zoo_members(bandwidth)
+    members = members_of(zoo or parameters.zoo)
     final = run.trace.final
     columns = [COLUMNS.index(member.formula) for member in members]
     counts = parameter_counts(members, int(final["samples"]), int(final["features"]), counting)
-    clients = np.arange(final["targets"].size) % CLIENTS
+    clients = np.arange(final["targets"].size) % parameters.clients
     federation = Federation.from_arrays(None, final["targets"], clients)
     predictions = final["predictions"][:, columns].T.astype(np.float64)
     if confined:
         predictions = np.clip(predictions, 0.0, 1.0)
-    return Problem(federation, from_predictions(predictions, federation), relative_costs(counts), members, run.seed)
+    return Problem(
+        federation,
+        from_predictions(predictions, federation),
+        relative_costs(counts),
+        members,
+        run.seed,
+        parameters.budget,
+        parameters.rate,
+        parameters.exploration,
+    )
 
 
 def reordered(given: Problem) -> Problem:
@@ -67,42 +93,109 @@ def reordered(given: Problem) -> Problem:
     )
 
 
-def play_efl_fg(given: Problem, *, budget: float | Sequence[float] = BUDGET, evaluate=1, **settings) -> Trace:
+def play_efl_fg(given: Problem, *, evaluate=1, **settings) -> Trace:
     """EFL-FG on a problem, with Section IV's settings unless others are given."""
+    root = (settings.get("rounds") or given.rounds) ** 0.5
+    chosen = {"budget": given.budget, "rate": given.rate / root, "exploration": min(1.0, given.exploration / root)}
     return efl_fg(
         given.federation,
         given.ensemble,
-        budget=budget,
         costs=given.costs,
         evaluate=evaluate,
         seed=given.seed,
-        **settings,
+        **(chosen | settings),
     )
 
 
 def play_fedboost(given: Problem, *, evaluate=1, **settings) -> Trace:
     """FedBoost on the same problem; by default as Section IV has it (budget in expectation, step 1/√T)."""
-    chosen = {"budget": BUDGET, "mirror": "euclidean"} | settings
+    chosen = {"budget": given.budget, "mirror": "euclidean", "step": given.rate / given.rounds**0.5}
     return online_fedboost(
-        given.federation, given.ensemble, costs=given.costs, evaluate=evaluate, seed=given.seed, **chosen
+        given.federation, given.ensemble, costs=given.costs, evaluate=evaluate, seed=given.seed, **(chosen | settings)
     )
 
 
-def efl_fg_by_reading(given: Sequence[Problem]) -> list[tuple[dict[str, str], list[Trace]]]:
-    """EFL-FG's runs on some problems under every reading of (2)."""
-    return [
-        ({"limit": name}, [play_efl_fg(one, limit=limit) for one in given]) for name, limit in LIMIT_READINGS.items()
-    ]
+# --- readings --------------------------------------------------------------------------------------------------------
 
 
-def fedboost_by_reading(given: Sequence[Problem]) -> list[tuple[dict[str, str], list[Trace]]]:
-    """FedBoost's runs on some problems under every reading of its budget and of its mirror map."""
-    return [
-        ({"fedboost-budget": budgeted, "fedboost-mirror": name}, [play_fedboost(one, **settings) for one in given])
-        for budgeted in BUDGET_READINGS
+def swept(given: Sequence[Problem], play: Callable[[Problem, float], Trace]) -> dict[float, list[Trace]]:
+    """Runs with every step of `STEPS`: the same eleven for both methods."""
+    return {step: [play(one, step / one.rounds**0.5) for one in given] for step in STEPS}
+
+
+def at_best(runs: Mapping[float, list[Trace]]) -> tuple[float, list[Trace]]:
+    """The step of a sweep whose mean error over the seeds is least, seen afterwards, and its runs."""
+    best = min(runs, key=lambda step: float(np.mean([trace["mse"][-1] for trace in runs[step]])))
+    return best, runs[best]
+
+
+def efl_fg_sweep(given: Sequence[Problem], **settings) -> dict[float, list[Trace]]:
+    """EFL-FG with every step; the paper's η is the step N = 100 of means over the clients."""
+    return swept(given, lambda one, step: play_efl_fg(one, losses="mean", rate=step, **settings))
+
+
+def fedboost_sweep(given: Sequence[Problem], **settings) -> dict[float, list[Trace]]:
+    """FedBoost with every step."""
+    return swept(given, lambda one, step: play_fedboost(one, step=step, **settings))
+
+
+class Played(NamedTuple):
+    """Both methods on the problems of a data set under every reading, and the sweeps behind the tuned ones."""
+
+    efl_fg: ByReading
+    fedboost: ByReading
+    sweeps: dict[str, dict[float, list[Trace]]]  # by the name of a curve
+
+
+def played(given: Sequence[Problem], **settings) -> Played:
+    """Both methods under every reading."""
+    ours = {name: efl_fg_sweep(given, limit=limit, **settings) for name, limit in LIMIT_READINGS.items()}
+    theirs = {
+        (budgeted, name): fedboost_sweep(given, budgeted=budgeted, mirror=mirror, **settings)
         for name, mirror in MIRROR_READINGS.items()
-        for settings in [{"budgeted": budgeted, "mirror": mirror}]
-    ]
+        for budgeted in BUDGET_READINGS
+    }
+    named = {f"EFL-FG, {name} in (2)": sweep for name, sweep in ours.items()}
+    named |= {f"FedBoost, {name}, budget on {budgeted}": sweep for (budgeted, name), sweep in theirs.items()}
+    return Played(efl_fg_by_reading(given, ours, **settings), fedboost_by_reading(given, theirs, **settings), named)
+
+
+def efl_fg_by_reading(given: Sequence[Problem], sweeps: Mapping, **settings) -> ByReading:
+    """EFL-FG's runs under every reading of (2), with the paper's η, and tuned where FedBoost is."""
+    found = []
+    for name, limit in LIMIT_READINGS.items():
+        printed = [play_efl_fg(one, limit=limit, **settings) for one in given]
+        _, tuned = at_best(sweeps[name])
+        for step, runs in zip(STEP_READINGS, (printed, printed, tuned), strict=True):
+            found.append(({"limit": name, "fedboost-step": step}, runs))
+    return found
+
+
+def fedboost_by_reading(given: Sequence[Problem], sweeps: Mapping, **settings) -> ByReading:
+    """FedBoost's runs under every reading of its budget, its mirror map and its step."""
+    found = []
+    for budgeted in BUDGET_READINGS:
+        for name, mirror in MIRROR_READINGS.items():
+            way = {"budgeted": budgeted, "mirror": mirror} | settings
+            mean = [play_fedboost(one, **way) for one in given]
+            added = [play_fedboost(one, step=summed_step(one), **way) for one in given]
+            _, tuned = at_best(sweeps[budgeted, name])
+            for step, runs in zip(STEP_READINGS, (mean, added, tuned), strict=True):
+                found.append(({"fedboost-budget": budgeted, "fedboost-mirror": name, "fedboost-step": step}, runs))
+    return found
+
+
+def summed_step(given: Problem) -> float:
+    """FedBoost's step if gradients are added over the clients, as EFL-FG adds losses, with the same η."""
+    return given.federation.n_clients * given.rate / given.rounds**0.5
+
+
+def primary_runs(given: Sequence[Problem], **fedboost) -> tuple[ByReading, ByReading]:
+    """Both methods as the primary reading has them; FedBoost with other settings, where they are given."""
+    return [({}, [play_efl_fg(one) for one in given])], [({}, [play_fedboost(one, **fedboost) for one in given])]
+
+
+# --- what stands beside them -----------------------------------------------------------------------------------------
 
 
 def play_whole_ensemble(given: Problem, *, evaluate=1) -> Trace:
@@ -110,11 +203,31 @@ def play_whole_ensemble(given: Problem, *, evaluate=1) -> Trace:
     return play_efl_fg(given, budget=float(given.costs.sum()) + 1.0, limit="none", evaluate=evaluate)
 
 
+METHODS: dict[str, Callable[..., Trace]] = {
+    "FedBoost": play_fedboost,
+    "FedBoost, sum over clients": lambda p, evaluate: play_fedboost(p, step=summed_step(p), evaluate=evaluate),
+    "EFL-FG": play_efl_fg,
+    "EFL-FG, last round's value in (2)": lambda p, evaluate: play_efl_fg(p, limit="value", evaluate=evaluate),
+    "EFL-FG, everything sent": play_whole_ensemble,
+    "FedBoost, everything sent": lambda p, evaluate: play_fedboost(p, sampling="none", evaluate=evaluate),
+}
+
+
 def best_model(given: Problem) -> tuple[str, float]:
     """The best single model in hindsight and its mean squared error."""
     errors = ((given.ensemble.dense() - given.federation.y) ** 2).mean(axis=1)
     best = int(np.argmin(errors))
     return given.members[best].name, float(errors[best])
+
+
+def errors_of(runs: Sequence[Trace]) -> np.ndarray:
+    """The final MSE of every run, × 10⁻³, as Table I has it."""
+    return np.array([1000 * trace["mse"][-1] for trace in runs])
+
+
+def percent_above(runs: Sequence[Trace]) -> np.ndarray:
+    """The percentage of rounds that cost more than their budget, for every run."""
+    return 100 * np.array([violations(trace) for trace in runs])
 
 
 def violations(trace: Trace) -> float:
@@ -127,6 +240,16 @@ def whole_run(rounds: int) -> list[int]:
     return np.unique(np.linspace(1, rounds, min(rounds, 90)).round().astype(int)).tolist()
 
 
-def varying_budgets(rounds: int, seed: int) -> np.ndarray:
-    """Random budgets between the dearest model's cost, which is 1, and twice the paper's budget."""
-    return stream("efl_fg", "batch", seed, round=1).uniform(1.0, 2 * BUDGET, rounds)
+def varying_budgets(given: Problem) -> np.ndarray:
+    """Random budgets between the dearest model's cost, which is 1, and twice the budget."""
+    return stream("efl_fg", "batch", given.seed, round=1).uniform(1.0, 2 * given.budget, given.rounds)
+
+
+def fedboost_ways() -> Iterator[dict[str, str]]:
+    """The settings that FedBoost may have had."""
+    for mirror in MIRROR_READINGS.values():
+        for gradient in ("sent", "importance"):
+            for budgeted in BUDGET_READINGS:
+                yield {"sampling": "weighted", "gradient": gradient, "mirror": mirror, "budgeted": budgeted}
+    for sampling in ("filled", "uniform"):
+        yield {"sampling": sampling, "gradient": "sent", "mirror": "euclidean", "budgeted": "cost"}

@@ -63,3 +63,31 @@ def test_mismatches():
         sample_stream(federation, from_predictions(np.ones((3, 2)), Federation.from_arrays(None, [0, 1])))
     with pytest.raises(UserError, match="from_predictions"):
         sample_stream(federation, from_densities(np.eye(6)))
+
+
+def test_drawn_clients_are_a_random_subset_of_those_that_have_a_sample():
+    federation = Federation.from_arrays(None, np.arange(40.0), np.arange(40) % 8)
+    ensemble = from_predictions(np.stack([np.arange(40.0), -np.arange(40.0)]), federation)
+    whole = sample_stream(federation, ensemble)
+    drawn = sample_stream(federation, ensemble, participants=3, seed=1)
+    assert drawn.clients.tolist() == [3] * 5
+    for t in range(5):
+        here = drawn.targets[drawn.first[t] : drawn.last[t]]
+        assert set(here) <= set(whole.targets[whole.first[t] : whole.last[t]]) and np.unique(here).size == 3
+        np.testing.assert_array_equal(drawn.predictions[drawn.first[t] : drawn.last[t], 1], -here)
+    again, other = (sample_stream(federation, ensemble, participants=3, seed=seed) for seed in (1, 2))
+    np.testing.assert_array_equal(drawn.targets, again.targets)
+    assert (drawn.targets != other.targets).any()
+    everyone = sample_stream(federation, ensemble, participants=8)
+    np.testing.assert_array_equal(everyone.targets, whole.targets)
+    shares = np.mean([sample_stream(federation, ensemble, participants=3, seed=s).targets[:3] == 0 for s in range(200)])
+    assert shares * 3 == pytest.approx(3 / 8, abs=0.1)  # every client as often as any other
+    with pytest.raises(UserError, match="participants=9 is more than the 8 clients"):
+        sample_stream(federation, ensemble, participants=9)
+
+
+def test_a_round_that_is_played_again_draws_its_clients_anew():
+    federation = Federation.from_arrays(None, np.arange(20.0), np.arange(20))
+    ensemble = from_predictions(np.ones((2, 20)), federation)
+    drawn = sample_stream(federation, ensemble, 6, np.random.default_rng(0), participants=4)
+    assert len({tuple(drawn.targets[first:last]) for first, last in zip(drawn.first, drawn.last, strict=True)}) > 1

@@ -44,3 +44,16 @@ def test_mistakes():
         regression("uci_adult")
     with pytest.raises(UserError, match="scaling='log' is not known"):
         from_columns(TABLE, "target", (), scaling="log")
+
+
+def test_scaling_may_be_fitted_to_some_rows_alone():
+    whole = from_columns(TABLE, "target", ("station", "other"), scaling="range")
+    rows = np.array([0, 1])
+    found = from_columns(TABLE, "target", ("station", "other"), scaling="range", fitted_to=lambda number: rows)
+    assert (found.y[rows].min(), found.y[rows].max()) == (0.0, 1.0)
+    assert found.y.min() < 0.0 or found.y.max() > 1.0  # others leave the range
+    scale = np.ptp(whole.y[rows])
+    np.testing.assert_allclose(found.y, (whole.y - whole.y[rows].min()) / scale)
+    asked = []
+    from_columns(TABLE, "target", (), scaling="norm", fitted_to=lambda number: asked.append(number) or rows)
+    assert asked == [whole.y.size]

@@ -83,6 +83,7 @@ def efl_fg(
     losses: str = "sum",
     theory: bool = False,
     replay: bool = False,
+    participants: int | None = None,
     evaluate: int | Sequence[int] = 50,
     callbacks: Sequence[Callback] = (),
     seed: int = 0,
@@ -111,12 +112,14 @@ def efl_fg(
         Also record the regret (10), the bound (11) and the independence number of each graph (at most 64 models).
     replay
         Whether more rounds may be asked for than there are: rounds are then played again, drawn at random.
+    participants
+        How many clients the server draws in each round (Section II), uniformly; by default all take part.
     evaluate
         How many rounds, or which, have a row in the trace.
     callbacks
         Functions that are called after every evaluated round (`fedrepro.callbacks`).
     seed
-        Varies which models are drawn.
+        Varies which models and which clients are drawn.
 
     Returns
     -------
@@ -124,11 +127,12 @@ def efl_fg(
         Columns ``round``, ``mse`` (MSE_t of eq. 14), ``cost``, ``models`` and ``dominating`` (cost and number of the
         models sent in that round, size of the dominating set), ``weights`` (w, summing to 1), ``sent`` (cost, by the
         server to all clients, cumulative), ``received`` (losses, cumulative); with ``theory`` also ``regret``,
-        ``bound``, ``printed_bound``, ``independence``. ``final`` holds for every round ``costs`` and ``budgets``, the
-        last ``graph`` (with its ``probabilities``), and ``clipped``: how many of the losses that clients reported were
-        above 1 and were counted as 1.
+        ``bound``, ``printed_bound``, ``independence``. ``final`` holds for every round ``costs``, ``budgets`` and
+        ``dominating`` (with ``theory`` also ``independence``), the last ``graph`` (with its ``probabilities``),
+        and ``clipped``: how many of the losses that clients reported were above 1 and were counted as 1.
     """
-    arriving = sample_stream(federation, ensemble, rounds, stream("efl_fg", "batch", seed) if replay else None)
+    played_again = stream("efl_fg", "batch", seed) if replay else None
+    arriving = sample_stream(federation, ensemble, rounds, played_again, participants, seed)
     prices = checked_costs(costs, len(ensemble))
     budgets = budgets_of_rounds(budget, arriving.rounds)
     check_affordable(prices, budgets.min())
@@ -238,6 +242,7 @@ class _Run:
         left = {
             "costs": self.record.cost[: self.done],
             "budgets": self.budgets[: self.done],
+            "dominating": self.record.dominating[: self.done],
             "graph": self.state.graph,
             "probabilities": self.plan.probabilities,
             "clipped": int(self.record.clipped[0]),

@@ -39,6 +39,7 @@ def online_fedboost(
     gradient: str = "sent",
     mirror: str = "entropy",
     budgeted: str = "cost",
+    participants: int | None = None,
     evaluate: int | Sequence[int] = 50,
     callbacks: Sequence[Callback] = (),
     seed: int = 0,
@@ -62,12 +63,14 @@ def online_fedboost(
     budgeted
         ``"cost"``: the probabilities keep the expected *cost* within the budget; ``"count"``: the expected *number* of
         models, whatever each costs.
+    participants
+        How many clients the server draws in each round uniformly; by default all take part.
     evaluate
         How many rounds, or which, have a row in the trace.
     callbacks
         Functions that are called after every evaluated round (`fedrepro.callbacks`).
     seed
-        Varies the draws of models.
+        Varies the draws of models and of clients.
 
     Returns
     -------
@@ -78,7 +81,7 @@ def online_fedboost(
     """
     check_known("gradient", gradient, ("sent", "importance"))
     check_known("budgeted", budgeted, ("cost", "count"))
-    arriving = sample_stream(federation, ensemble, rounds)
+    arriving = sample_stream(federation, ensemble, rounds, None, participants, seed)
     total = arriving.rounds
     step = float(1 / np.sqrt(total)) if step is None else step
     check_positive("step", step)

@@ -10,6 +10,7 @@ from fedrepro.algorithms.arguments import check_count
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.models.ensemble import Ensemble
+from fedrepro.streams import stream
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ def sample_stream(
     ensemble: Ensemble,
     rounds: int | None = None,
     replay: np.random.Generator | None = None,
+    participants: int | None = None,
+    seed: int = 0,
 ) -> SampleStream:
     """The first rounds of a federation as a stream (all of them by default).
 
@@ -60,6 +63,11 @@ def sample_stream(
         How many rounds to read.
     replay
         Draws rounds that are played once more, at random, when more are asked for than there are.
+    participants
+        How many clients the server draws in each round, uniformly among those that have a sample; what the others
+        observe is lost. By default all take part.
+    seed
+        Varies which clients are drawn.
     """
     if ensemble.densities:
         raise UserError("A stream of samples needs predictions: build the ensemble with from_predictions.")
@@ -69,7 +77,19 @@ def sample_stream(
     offsets = np.concatenate([[0], np.cumsum(np.bincount(arrival))]).astype(np.int64)
     predictions = np.ascontiguousarray(ensemble.dense().T[order])
     played = _rounds_to_play(rounds, offsets.size - 1, replay)
-    return SampleStream(predictions, federation.y[order].astype(np.float64), offsets[played], offsets[played + 1])
+    targets, first, last = federation.y[order].astype(np.float64), offsets[played], offsets[played + 1]
+    if participants is None:
+        return SampleStream(predictions, targets, first, last)
+    check_count("participants", participants)
+    if participants > federation.n_clients:
+        raise UserError(f"participants={participants} is more than the {federation.n_clients} clients: draw fewer.")
+    drawn = [
+        begin + np.sort(stream("efl_fg", "batch", seed, round=t + 2).permutation(end - begin)[:participants])
+        for t, (begin, end) in enumerate(zip(first.tolist(), last.tolist(), strict=True))
+    ]
+    ends = np.cumsum([chosen.size for chosen in drawn])
+    everyone = np.concatenate(drawn)
+    return SampleStream(predictions[everyone], targets[everyone], np.concatenate([[0], ends[:-1]]), ends)
 
 
 def _rounds_to_play(wanted: int | None, available: int, replay: np.random.Generator | None) -> np.ndarray:

@@ -1,0 +1,431 @@
+"""What the notebook shows and judges, measured on the stored zoos: rows of tables, series of figures, comparisons."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from fedrepro.papers.efl_fg import checks, online, studies, trials
+from fedrepro.papers.efl_fg import claims as judge
+from fedrepro.reproduction import verdicts
+from fedrepro.reproduction.paper import declaration
+from fedrepro.reproduction.study.runs import at_hand
+from fedrepro.reproduction.verdicts import Comparison
+from fedrepro.trace import Trace
+
+TITLES = studies.TITLES
+SAMPLED = 20_000  # draws by which an expectation is estimated
+INSTANCES = 20  # random instances of a universal statement
+_MSE_AXES = declaration("efl_fg").primary("efl-fg-lower-mse-bias")
+
+
+class Stage:
+    """The zoos of all data sets that can be had, and what the methods do on them.
+
+    Parameters
+    ----------
+    paper
+        The notebook's `Paper`.
+    """
+
+    def __init__(self, paper):
+        self.parameters = paper.parameters
+        self.published = paper.published("table-1")
+        self.every_zoo = {name: paper.runs(f"zoo-{name}") for name in studies.NAMES}
+        self.other_zoos = {name: paper.runs(f"other-zoos-{name}") for name in studies.NAMES}
+        self.zoos = {name: runs for name, runs in self.every_zoo.items() if runs}
+        self.problems = {name: self.built(name) for name in self.zoos}
+        self._played: dict[str, online.Played] = {}
+
+    def need(self, *names: str) -> list[str]:
+        """The data sets at hand, of these or of all; raises `DataUnavailable` where there is none."""
+        return list(at_hand({name: self.every_zoo[name] for name in names or studies.NAMES}))
+
+    def built(self, name: str, **reading) -> list[online.Problem]:
+        """The online problems of a data set, one per seed."""
+        return [online.problem(run, self.parameters, **reading) for run in self.zoos[name]]
+
+    def other(self, name: str, changed: Mapping) -> list[online.Problem]:
+        """The same for zoos that were trained otherwise; empty where the run left them out."""
+        settings = studies.used_zoo(self.parameters.ridge) | changed
+        if not self.parameters.other_zoo_seeds or settings not in studies.other_zoos(name, self.parameters.ridge):
+            return []
+        return [online.problem(run, self.parameters) for run in self.other_zoos[name].select(**settings)]
+
+    def played(self, name: str) -> online.Played:
+        """Both methods on a data set under every reading, with confined predictions."""
+        if name not in self._played:
+            self._played[name] = online.played(self.problems[name])
+        return self._played[name]
+
+    def by_title(self, measure: Callable[[str], object]) -> dict:
+        """A measure of every data set by its title; of one that cannot be had, the reason."""
+        return {
+            title: measure(name) if name in self.zoos else self.every_zoo[name].why for name, title in TITLES.items()
+        }
+
+    # --- Table I and Figure 1 ----------------------------------------
+
+    @cached_property
+    def rounds(self) -> dict[str, list[int]]:
+        """The rounds at which curves are drawn, by data set."""
+        return {name: online.whole_run(given[0].rounds) for name, given in self.problems.items()}
+
+    @cached_property
+    def traces(self) -> dict[tuple[str, str], list[Trace]]:
+        """Every method on every data set."""
+        return {
+            (name, method): [play(one, evaluate=self.rounds[name]) for one in given]
+            for name, given in self.problems.items()
+            for method, play in online.METHODS.items()
+        }
+
+    def table_1(self) -> list[dict]:
+        """Table I, with further methods and the best single model."""
+        self.need()
+        rows = []
+        for method in [*online.METHODS, "best single model in hindsight"]:
+            row: dict = {"method": method}
+            for at, (name, title) in enumerate(TITLES.items()):
+                if name not in self.zoos:
+                    continue
+                row |= _mean_of(title, self._errors(name, method))
+                row[f"published, {title}"] = self.published["mse"].get(method, [np.nan] * 3)[at]
+            for at, (name, title) in enumerate(TITLES.items()):
+                if name in self.zoos and method in self.published["mse"]:
+                    above = verdicts.interval(online.percent_above(self.traces[name, method]))
+                    row |= {f"violations, {title}, %": above.mean, f"± violations, {title}": above.high - above.mean}
+                    row[f"published violations, {title}"] = self.published["violations"][method][at]
+            rows.append(row)
+        return rows
+
+    def numbers(self) -> dict:
+        """Our values for every seed behind the cells that the paper printed."""
+        found = {}
+        for method in self.published["mse"]:
+            for name, title in TITLES.items():
+                runs = self.traces[name, method] if name in self.zoos else None
+                found[f"{method}, {title}"] = None if runs is None else online.errors_of(runs)
+                found[f"{method}, violations, {title}, %"] = None if runs is None else online.percent_above(runs)
+        return found
+
+    def _errors(self, name: str, method: str) -> np.ndarray:
+        if method in online.METHODS:
+            return online.errors_of(self.traces[name, method])
+        return np.array([1000 * online.best_model(one)[1] for one in self.problems[name]])
+
+    def zoo_rows(self) -> list[dict]:
+        """What the models of each data set are worth: MSE × 10⁻³ by family, in the order of their parameters."""
+        rows = []
+        for name, given in self.problems.items():
+            first, final = given[0], self.zoos[name][0].trace.final
+            errors = 1000 * np.stack([((p.ensemble.dense() - p.federation.y) ** 2).mean(axis=1) for p in given])
+            row = {"data": TITLES[name], "T": first.rounds, "features": final["features"]}
+            row |= {"trained on": final["samples"], "least cost": f"{first.costs.min():.2g}"}
+            for family in dict.fromkeys(member.family for member in first.members):
+                of_family = [k for k, member in enumerate(first.members) if member.family == family]
+                row[family] = " ".join(f"{float(f'{value:.2g}'):g}" for value in errors.mean(axis=0)[of_family])
+            rows.append(row)
+        return rows
+
+    # --- claims that compare the two methods ----------------------------------------
+
+    def lower_mse(self, name: str) -> list[Comparison]:
+        """EFL-FG against FedBoost on a data set, under every reading."""
+        self.need(name)
+        groups = []
+        for predictions, confined in online.PREDICTION_READINGS.items():
+            found = self.played(name) if confined else online.played(self.built(name, confined=False))
+            groups.append(({"predictions": predictions}, found.efl_fg, found.fedboost))
+        groups += [
+            ({"fedboost-gradient": "importance"}, *online.primary_runs(self.problems[name], gradient="importance")),
+            ({"kernel-parameter": "inverse"}, *online.primary_runs(self.built(name, zoo="inverse"))),
+            ({"kernel-cost": "coefficients"}, *online.primary_runs(self.built(name, counting="coefficients"))),
+        ]
+        if scaled := self.other(name, {"fitted_to": "training"}):
+            groups.append(({"scaling": "training rows"}, *online.primary_runs(scaled)))
+        return judge.lower_mse(TITLES[name], _as_errors(groups), _MSE_AXES)
+
+    def lower_mse_with_drawn_clients(self) -> list[Comparison]:
+        """The same where the server draws some of the clients in each round."""
+        drawn = {"participants": self.parameters.drawn_clients}
+        axes = declaration("efl_fg").primary("lower-mse-with-drawn-clients")
+        found = []
+        for name in self.need():
+            both = online.played(self.problems[name], **drawn)
+            found += judge.lower_mse(TITLES[name], _as_errors([({}, both.efl_fg, both.fedboost)]), axes)
+        missing = [name for name in studies.NAMES if name not in self.zoos]
+        return found + [verdicts.unavailable(TITLES[name], self.every_zoo[name].why) for name in missing]
+
+    def drawn_clients(self) -> list[dict]:
+        """Both methods by the number of clients that are drawn in a round."""
+        rows = []
+        for drawn in (*(some for some in (10, 50) if some < self.parameters.clients), None):
+            for method, play in (("EFL-FG", online.play_efl_fg), ("FedBoost", online.play_fedboost)):
+                row = {"clients of a round": drawn or self.parameters.clients, "method": method}
+                for name in self.need():
+                    runs = [play(one, participants=drawn) for one in self.problems[name]]
+                    row |= _mean_of(TITLES[name], online.errors_of(runs))
+                rows.append(row)
+        return rows
+
+    def violations(self) -> dict:
+        """FedBoost's percentage of rounds above the budget, by data set and reading."""
+        return self.by_title(
+            lambda name: [(reading, online.percent_above(runs)) for reading, runs in self.played(name).fedboost]
+        )
+
+    def steps(self, name: str) -> dict[str, dict[float, np.ndarray]]:
+        """Final MSE by step, for every reading of both methods."""
+        found = self.played(name).sweeps
+        return {label: {step: online.errors_of(some) for step, some in runs.items()} for label, runs in found.items()}
+
+    def excess(self) -> dict[str, np.ndarray]:
+        """Cost less budget of every round of EFL-FG: with the one budget, with random ones, on random instances."""
+        found = {}
+        for name, given in self.problems.items():
+            varying = [online.play_efl_fg(one, budget=online.varying_budgets(one)) for one in given]
+            for kind, runs in (("the budget", self.traces[name, "EFL-FG"]), ("random budgets", varying)):
+                found[f"{TITLES[name]}, {kind}"] = np.concatenate([_excess(run) for run in runs])
+        return found | {"random instances": np.concatenate([_excess(run) for run in random_instances()])}
+
+    # --- other readings, as tables ----------------------------------------
+
+    def constraint_2(self) -> list[dict]:
+        """EFL-FG by what (2) compares, and by sums or means of losses."""
+        return [
+            {"losses in (6), (8)": losses, "limit in (2)": limit}
+            | self._efl_fg_row(self.problems, limit=limit, losses=losses)
+            for losses in ("sum", "mean")
+            for limit in online.LIMITS
+        ]
+
+    def models(self) -> list[dict]:
+        """EFL-FG by the reading of the models and of their costs, closest to Table I first."""
+        rows = []
+        for parameter in trials.BANDWIDTHS:
+            for counting in online.COUNTINGS:
+                built = {name: self.built(name, zoo=parameter, counting=counting) for name in self.need()}
+                rows += self._model_rows({"parameter": parameter, "cost": counting}, built)
+        for changed in ({"ridge": studies.OTHER_RIDGE}, {"scaling": "norm"}, {"fitted_to": "training"}):
+            built = {name: self.other(name, changed) for name in self.need()}
+            rows += self._model_rows(changed, built) if any(built.values()) else []
+        return _closest_first(rows)
+
+    def _model_rows(self, changed: dict, built: Mapping[str, Sequence[online.Problem]]) -> list[dict]:
+        used = {"features": studies.SCALING, "extremes of": studies.FITTED_TO, "ridge": self.parameters.ridge}
+        called = {"scaling": "features", "fitted_to": "extremes of"}
+        used |= {"parameter": "bandwidth", "cost": "all"}
+        used |= {called.get(name, name): value for name, value in changed.items()}
+        return [
+            used | {"limit in (2)": limit} | self._efl_fg_row(built, limit=limit)
+            for limit in online.LIMIT_READINGS.values()
+        ]
+
+    def _efl_fg_row(self, built: Mapping[str, Sequence[online.Problem]], **settings) -> dict:
+        row, means = {}, {}
+        for name in (one for one in self.need() if built[one]):
+            errors = online.errors_of([online.play_efl_fg(one, **settings) for one in built[name]])
+            row |= _mean_of(TITLES[name], errors)
+            means[name] = errors.mean()
+        return row | {"off by a factor of": self._off("EFL-FG", means)}
+
+    def fedboosts(self) -> list[dict]:
+        """FedBoost by the reading of its budget, gradient, mirror map and step, closest to Table I first."""
+        rows = []
+        for way in online.fedboost_ways():
+            for step in (online.MEAN, online.SUM):
+                row, means = way | {"step": step}, {}
+                for name in self.need():
+                    given = self.problems[name]
+                    sizes = [{} if step == online.MEAN else {"step": online.summed_step(one)} for one in given]
+                    runs = [online.play_fedboost(one, **way, **size) for one, size in zip(given, sizes, strict=True)]
+                    means[name] = online.errors_of(runs).mean()
+                    row |= {
+                        TITLES[name]: means[name],
+                        f"{TITLES[name]}, % above": online.percent_above(runs).mean(),
+                    }
+                rows.append(row | {"off by a factor of": self._off("FedBoost", means)})
+        return _closest_first(rows)
+
+    def _off(self, method: str, means: Mapping[str, float]) -> float:
+        """How far off the published values, as the largest factor over the data sets."""
+        printed = [self.published["mse"][method][list(studies.NAMES).index(name)] for name in means]
+        return float(np.exp(np.abs(np.log(np.array(list(means.values())) / printed)).max()))
+
+    # --- regret ----------------------------------------
+
+    @property
+    def horizons(self) -> list[int]:
+        """Numbers of rounds at which the regret is measured."""
+        return [rounds for rounds in online.HORIZONS if rounds <= self.parameters.longest_horizon]
+
+    @cached_property
+    def regrets(self) -> dict[str, dict[str, dict[int, list[Trace]]]]:
+        """Runs with their regret by data set, rates and number of rounds."""
+        return {
+            name: {
+                rates: {rounds: [_play_with_regret(one, rates, rounds) for one in given] for rounds in self.horizons}
+                for rates in online.SCHEDULES
+            }
+            for name, given in self.problems.items()
+        }
+
+    def per_client(self, name: str, rates: str, column: str) -> dict[int, np.ndarray]:
+        """A column at the end of the runs, per client, by the number of rounds."""
+        clients = 1 if online.SCHEDULES[rates] == "mean" else self.parameters.clients
+        found = self.regrets[name][rates]
+        return {rounds: np.array([run[column][-1] for run in runs]) / clients for rounds, runs in found.items()}
+
+    def exponents(self, name: str) -> dict[str, np.ndarray]:
+        """By rates: the exponent with which each seed's regret grows in T."""
+        return {reading: exponents(self.per_client(name, rates, "regret")) for rates, reading in online.RATES.items()}
+
+    def regret_rows(self) -> list[dict]:
+        """Regret per round and client, × 10⁻³, and its exponent."""
+        rows = []
+        for name in self.need():
+            for rates, reading in online.RATES.items():
+                row: dict = {"data": TITLES[name], "rates": reading}
+                for rounds, values in self.per_client(name, rates, "regret").items():
+                    row[f"T = {rounds:,}"] = 1000 * values.mean() / rounds
+                rows.append(row | _mean_of("exponent of T", self.exponents(name)[reading]))
+        return rows
+
+    def regret_falls(self) -> list[Comparison]:
+        """The regret per round from each number of rounds to the next, on each data set."""
+        measured = self.by_title(
+            lambda name: {reading: self.per_client(name, rates, "regret") for rates, reading in online.RATES.items()}
+        )
+        return judge.regret_per_round_falls(measured, list(pairwise(self.horizons)))
+
+    def bounds(self) -> dict[str, tuple]:
+        """Regret and printed bound (11): on the data sets, on random instances, and of two models."""
+        cases = {}
+        for name in self.problems:
+            for rates, reading in online.RATES.items():
+                regret, printed = (self.per_client(name, rates, column) for column in ("regret", "printed_bound"))
+                per_round = [np.concatenate([one[T] / T for T in self.horizons]) for one in (regret, printed)]
+                cases[f"{TITLES[name]}, rates of {reading}"] = (*per_round, 1.0)
+        instances = random_instances()
+        cases["random instances"] = (*([run[c][-1] for run in instances] for c in ("regret", "printed_bound")), 5 * 400)
+        example = checks.two_models()
+        cases["two models that only see themselves"] = (example["regret"], example["printed_bound"], 100 * 10_000)
+        return cases
+
+    # --- the budget and the graph ----------------------------------------
+
+    @cached_property
+    def by_budget(self) -> dict[str, dict[str, dict[float, np.ndarray]]]:
+        """By data set, quantity and budget: MSE and α with Section IV's rates; regret and bound with those of (12)."""
+        found = {}
+        rounds = self.horizons[1]
+        for name, given in self.problems.items():
+            printed = {B: [online.play_efl_fg(p, budget=B, theory=True) for p in given] for B in online.BUDGETS}
+            theory = {B: [_play_with_regret(p, "theorem", rounds, budget=B) for p in given] for B in online.BUDGETS}
+            found[TITLES[name]] = {
+                "MSE": {B: online.errors_of(runs) for B, runs in printed.items()},
+                "α": {B: np.array([r.final["independence"].mean() for r in runs]) for B, runs in printed.items()},
+                "regret": {B: 1000 * np.array([r["regret"][-1] for r in runs]) / rounds for B, runs in theory.items()},
+                "bound": {B: np.array([r["bound"][-1] for r in runs]) / rounds for B, runs in theory.items()},
+            }
+        return found
+
+    def falls_with_budget(self, quantity: str, called: str) -> list[Comparison]:
+        """A quantity at each doubling of the budget, on each data set."""
+        measured = self.by_title(lambda name: self.by_budget[TITLES[name]][quantity])
+        return judge.falls_with_budget(measured, online.DOUBLINGS, called)
+
+    def dominating(self) -> dict[str, tuple[np.ndarray, np.ndarray, int]]:
+        """|D_t|, α(G_t) and K: on the data sets, on random instances, and on tournaments of up to 64 models."""
+        cases = {}
+        for name, by_rates in self.regrets.items():
+            runs = [run for by_rounds in by_rates.values() for some in by_rounds.values() for run in some]
+            cases[TITLES[name]] = (*_sizes(runs), len(self.problems[name][0].members))
+        cases["random instances"] = (*_sizes(random_instances()), 6)
+        for models in (8, 16, 32, 64):
+            found = np.array([checks.tournament(seed, models) for seed in range(INSTANCES)])
+            cases[f"tournaments of {models} models"] = (*found.T, models)
+        return cases
+
+    def sampled_bias(self, of: str) -> dict[str, float]:
+        """Bias of (6) or (8) on the experiments' own last weights, in standard errors."""
+        return {
+            f"{SAMPLED:,} draws on {TITLES[name]}": checks.sampled_estimate_bias(
+                given[0], self.traces[name, "EFL-FG"][0], of=of, draws=SAMPLED, seed=0
+            )
+            for name, given in self.problems.items()
+        }
+
+    def bound_over_trivial(self) -> dict[str, float]:
+        """(11), put right, over N·T, which no regret exceeds, at the sizes of Section IV."""
+        found = {}
+        for name, given in self.problems.items():
+            bounds = [online.play_efl_fg(one, theory=True)["bound"][-1] for one in given]
+            largest = self.parameters.clients * given[0].rounds
+            found[f"{TITLES[name]}, T = {given[0].rounds}: bound / (N·T)"] = float(np.mean(bounds) / largest)
+        return found
+
+    def mean_errors(self, change: Callable[[online.Problem], online.Problem] = lambda one: one, **settings) -> dict:
+        """EFL-FG's mean MSE by data set, on problems that may be changed."""
+        return {
+            TITLES[name]: float(
+                online.errors_of([online.play_efl_fg(change(one), **settings) for one in self.problems[name]]).mean()
+            )
+            for name in self.need()
+        }
+
+
+def random_instances() -> list[Trace]:
+    """EFL-FG on random predictions, costs, rates and budgets."""
+    return [checks.random_regret(seed) for seed in range(INSTANCES)]
+
+
+def exponents(by_rounds: Mapping[int, np.ndarray]) -> np.ndarray:
+    """The slope of log regret against log T, for every seed; where a regret is not positive, of the others."""
+    slopes = []
+    for regret in np.stack(list(by_rounds.values()), axis=1):
+        positive = regret > 0
+        known = positive.sum() > 1
+        fitted = (
+            np.polyfit(np.log(np.array(list(by_rounds))[positive]), np.log(regret[positive]), 1) if known else [0.0]
+        )
+        slopes.append(float(fitted[0]))
+    return np.array(slopes)
+
+
+def mean_in(rows: Sequence[Mapping], **settings) -> dict[str, float]:
+    """The means by data set in the first row with these settings."""
+    row = next(one for one in rows if settings.items() <= one.items())
+    return {title: float(row[title]) for title in TITLES.values() if title in row}
+
+
+def _play_with_regret(given: online.Problem, rates: str, rounds: int, **settings) -> Trace:
+    chosen = checks.schedule(rates, rounds, len(given.members))
+    losses = online.SCHEDULES[rates]
+    return online.play_efl_fg(given, rounds=rounds, replay=True, theory=True, losses=losses, **chosen, **settings)
+
+
+def _as_errors(groups) -> list[tuple]:
+    return [
+        (extra, *([(reading, online.errors_of(runs)) for reading, runs in method] for method in methods))
+        for extra, *methods in groups
+    ]
+
+
+def _mean_of(title: str, values: np.ndarray) -> dict[str, float]:
+    found = verdicts.interval(values)
+    return {title: found.mean, f"± {title}": found.high - found.mean}
+
+
+def _closest_first(rows: list[dict]) -> list[dict]:
+    return sorted(rows, key=lambda row: row["off by a factor of"])
+
+
+def _excess(run: Trace) -> np.ndarray:
+    return run.final["costs"] - run.final["budgets"]
+
+
+def _sizes(runs: Sequence[Trace]) -> tuple[np.ndarray, np.ndarray]:
+    return tuple(np.concatenate([run.final[column] for run in runs]) for column in ("dominating", "independence"))
