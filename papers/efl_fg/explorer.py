@@ -28,7 +28,7 @@ CONTROLS = (
 def draw(scene: Scene, *, data: str, budget: float, rate: float, exploration: float, limit: str) -> None:
     """The error so far, the last feedback graph, and what the rounds cost."""
     given = _problem(DATA[data])
-    last = -(-len(given.federation) // online.CLIENTS)
+    last = given.rounds
     trace = scene.run(
         last,
         lambda rounds: online.play_efl_fg(
@@ -91,6 +91,6 @@ def _costs(ax, costs: np.ndarray, budget: float) -> None:
 @cache
 def _problem(name: str) -> online.Problem:
     """The zoo of the quick profile's first seed, which the notebook stores, too."""
-    parameters = resolve(declaration("efl_fg"), "quick", {}) | {"seeds": 1}
-    (run,) = studies.studies(as_object(parameters))[f"zoo-{name}"].run()
-    return online.problem(run)
+    parameters = as_object(resolve(declaration("efl_fg"), "quick", {}) | {"seeds": 1})
+    (run,) = studies.studies(parameters)[f"zoo-{name}"].run()
+    return online.problem(run, parameters)

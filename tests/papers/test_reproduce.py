@@ -72,8 +72,12 @@ LOST_CLAIMS = {
         "efl-fg-lower-mse-ccpp",
         "efl-fg-lower-mse-energy",
         "fedboost-violates-at-least-13-percent",
+        "lower-mse-with-drawn-clients",
         "regret-sublinear",
+        "regret-exponent",
         "bigger-budget-smaller-independence-number",
+        "larger-budget-tighter-bound",
+        "larger-budget-smaller-regret",
     },
     "fedboost": {"weighted-beats-uniform-shakespeare", "weighted-beats-unsampled-shakespeare"},
     "multi_source": {
@@ -96,7 +100,7 @@ LOST_CLAIMS = {
 }
 LOST_FIGURES = {
     "afl": {"figure-1", "figure-2", "steps", "fairness", "step-size-trade-off"},
-    "efl_fg": {"figure-1", "feedback-graph", "budget-use", "regret", "budget-sweep"},
+    "efl_fg": {"figure-1", "feedback-graph", "budget-use", "steps", "regret", "budget-sweep"},
     "fedboost": {"figure-5", "aflboost"},
     "multi_source": {"figure-3", "figure-4", "figure-5", "mu-sweep", "number-of-domains", "multiboost", "irm"},
     "omni_fedge": {

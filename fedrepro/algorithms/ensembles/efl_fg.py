@@ -127,8 +127,8 @@ def efl_fg(
         Columns ``round``, ``mse`` (MSE_t of eq. 14), ``cost``, ``models`` and ``dominating`` (cost and number of the
         models sent in that round, size of the dominating set), ``weights`` (w, summing to 1), ``sent`` (cost, by the
         server to all clients, cumulative), ``received`` (losses, cumulative); with ``theory`` also ``regret``,
-        ``bound``, ``printed_bound``, ``independence``. ``final`` holds for every round ``costs``, ``budgets`` and
-        ``dominating`` (with ``theory`` also ``independence``), the last ``graph`` (with its ``probabilities``),
+        ``bound``, ``printed_bound``, ``independence``. ``final`` holds for every round ``costs`` and ``budgets``
+        (with ``theory`` also ``independence`` and ``dominating``), the last ``graph`` (with its ``probabilities``),
         and ``clipped``: how many of the losses that clients reported were above 1 and were counted as 1.
     """
     played_again = stream("efl_fg", "batch", seed) if replay else None
@@ -242,13 +242,14 @@ class _Run:
         left = {
             "costs": self.record.cost[: self.done],
             "budgets": self.budgets[: self.done],
-            "dominating": self.record.dominating[: self.done],
             "graph": self.state.graph,
             "probabilities": self.plan.probabilities,
             "clipped": int(self.record.clipped[0]),
         }
-        independence = self.record.independence[: self.done]
-        return left | ({"independence": independence} if independence.size else {})
+        if not self.record.independence.size:
+            return left
+        of_rounds = {name: getattr(self.record, name)[: self.done] for name in ("independence", "dominating")}
+        return left | of_rounds
 
 
 # --- a user's own models -----------------------------------------------------------------------------------------
