@@ -35,7 +35,8 @@ with optional():
     from nbconvert import HTMLExporter
     from papermill.exceptions import PapermillExecutionError
 
-_LARGEST_NOTEBOOK = 2_000_000  # bytes, of a full run that is kept
+# Bytes of a full run that is kept: above the first its pictures get fewer colours, above the second it is refused.
+_LARGE_NOTEBOOK, _LARGEST_NOTEBOOK = 1_000_000, 2_000_000
 
 # nbconvert's page without the scripts that it loads from other machines: formulas in our notebooks are plain text. It
 # has a way back to the paper's page, which lies beside it, and folded code.
@@ -232,7 +233,7 @@ def _is_full(declared: Declaration, parameters: Mapping[str, Any]) -> bool:
 def full_run(executed: Path, made: Results) -> bytes:
     """The executed notebook of a full run for its readers: it says what it is, and nothing of the machine.
 
-    Where it would be larger than 2 MB, its pictures keep 64 colours: the files beside it have them all.
+    Where it would be larger than 1 MB, its pictures keep 64 colours: the files beside it have them all.
     """
     try:
         notebook = nbformat.read(executed, as_version=4)
@@ -246,7 +247,7 @@ def full_run(executed: Path, made: Results) -> bytes:
     cleaned = clean(notebook, {name: record.variant for name, record in made.provenance.data.items()})
     cleaned.cells.insert(0, nbformat.v4.new_markdown_cell(words, id="full-run"))
     content = nbformat.writes(cleaned).encode() + b"\n"
-    if len(content) > _LARGEST_NOTEBOOK:
+    if len(content) > _LARGE_NOTEBOOK:
         _thin_pictures(cleaned)
         content = nbformat.writes(cleaned).encode() + b"\n"
     if len(content) > _LARGEST_NOTEBOOK:

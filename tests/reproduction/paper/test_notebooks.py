@@ -201,7 +201,7 @@ def test_a_notebook_that_is_too_large_is_kept_with_fewer_colours(tiny, quick, tm
     made = load(tmp_path / "out" / "tiny" / "results.json")
     executed = tmp_path / "out" / "tiny" / "tiny.ipynb"
     whole = notebooks.full_run(executed, made)
-    monkeypatch.setattr(notebooks, "_LARGEST_NOTEBOOK", len(whole) - 1)
+    monkeypatch.setattr(notebooks, "_LARGE_NOTEBOOK", len(whole) - 1)
     thin = notebooks.full_run(executed, made)
     assert len(thin) < len(whole) and b"image/png" in thin
     monkeypatch.setattr(notebooks, "_LARGEST_NOTEBOOK", 1000)
