@@ -32,7 +32,8 @@ MAY_IMPORT = {
     "papers": {"kernels", "data", "models", "algorithms", "reproduction"},
     "flower": {"kernels", "data", "models", "algorithms"},  # strategies for Flower; nothing of ours needs them
     "fingerprints": {"kernels", "data", "models", "algorithms"},  # tiny trials whose bits are known
-    # Above both towers: what a user starts.
+    # Above both towers: what a user starts, and comparisons on the papers' problems.
+    "comparisons": {"kernels", "data", "models", "algorithms", "reproduction", "papers"},
     "bench": {"kernels", "data", "models", "algorithms", "reproduction", "papers"},
     "cli": {"kernels", "data", "models", "algorithms", "reproduction", "papers", "bench", "fingerprints"},
 }

@@ -1,0 +1,1 @@
+"""Fair and personalised methods beside AFL, on the same draws and with the same communication."""
