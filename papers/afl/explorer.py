@@ -6,6 +6,7 @@ from fedrepro.algorithms import afl
 from fedrepro.algorithms.domains import Box, CappedSimplex, Mixtures, Simplex, uniform
 from fedrepro.data.federation import Federation
 from fedrepro.data.sources import finder
+from fedrepro.models.regression import LogisticRegression
 from fedrepro.papers.afl.trials import classifiers
 from fedrepro.reproduction import figures
 from fedrepro.reproduction.explore import Choice, Scene, Slider
@@ -25,14 +26,13 @@ CONTROLS = (
 
 def draw(scene: Scene, *, step_domains: float, mixtures: str, limit: float, step: float, gradient: str, mirror) -> None:
     """Accuracies on the test rows of both domains, and the path of λ in the simplex."""
-    variant = finder.find("uci_adult").variant
-    train, test = classifiers.adult(variant)
+    train, test, model = adult()
     guarded = _mixtures(mixtures, limit, train)
     trace = scene.run(
         STEPS,
         lambda steps: afl(
             train,
-            classifiers.adult_model(variant),
+            model,
             steps=steps,
             step=step,
             step_domains=step_domains,
@@ -60,6 +60,12 @@ def draw(scene: Scene, *, step_domains: float, mixtures: str, limit: float, step
     _path(right, trace["round"], trace["mixture"][:, 0], guarded, train)
     ends = ", ".join(f"{domain} {value:.1f} %" for domain, value in zip(train.domain_names, accuracy[-1], strict=True))
     scene.note(f"after {trace['round'][-1]:,.0f} steps: {ends}; λ of the doctorates {trace['mixture'][-1, 0]:.2f}")
+
+
+def adult() -> tuple[Federation, Federation, LogisticRegression]:
+    """Adult's training and test rows in two domains, by doctorate, and the model of Table 1."""
+    variant = finder.find("uci_adult").variant
+    return *classifiers.adult(variant), classifiers.adult_model(variant)
 
 
 def _mixtures(name: str, limit: float, train: Federation) -> Mixtures:

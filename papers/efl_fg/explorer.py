@@ -27,7 +27,7 @@ CONTROLS = (
 
 def draw(scene: Scene, *, data: str, budget: float, rate: float, exploration: float, limit: str) -> None:
     """The error so far, the last feedback graph, and what the rounds cost."""
-    given = _problem(DATA[data])
+    given = pretrained(DATA[data])
     last = given.rounds
     trace = scene.run(
         last,
@@ -89,7 +89,7 @@ def _costs(ax, costs: np.ndarray, budget: float) -> None:
 
 
 @cache
-def _problem(name: str) -> online.Problem:
+def pretrained(name: str) -> online.Problem:
     """The zoo of the quick profile's first seed, which the notebook stores, too."""
     parameters = as_object(resolve(declaration("efl_fg"), "quick", {}) | {"seeds": 1})
     (run,) = studies.studies(parameters)[f"zoo-{name}"].run()

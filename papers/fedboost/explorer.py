@@ -33,7 +33,7 @@ def draw(
 ) -> None:
     """The loss of both iterates, and the weights beside those that are best."""
     figure, rounds = PROBLEMS[data]
-    federation, ensemble = _words() if data == WORDS else _power_law(exponent)
+    federation, ensemble = words() if data == WORDS else _power_law(exponent)
     sent = budget / 100 * len(ensemble)
     trace = scene.run(
         rounds,
@@ -84,7 +84,8 @@ def _weights(ax, best: np.ndarray, average: np.ndarray, last: np.ndarray) -> Non
 
 
 @cache
-def _words() -> tuple[Federation, Ensemble]:
+def words() -> tuple[Federation, Ensemble]:
+    """Shakespeare's roles, and for each a model of the words that it says."""
     federation = trials.roles()
     return federation, unigrams(federation)
 

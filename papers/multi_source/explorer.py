@@ -63,7 +63,7 @@ def _drift(scene: Scene, ax, method: str, run, local_steps: int, curvature: floa
 
 
 def _worst_domain(scene: Scene, ax, method: str, run, local_steps: int, mu: float) -> None:
-    train = _adult()
+    train = adult()
     trace = scene.run(
         ROUNDS,
         lambda rounds: run(train, MODEL, rounds=rounds, evaluate=min(12, rounds)),
@@ -94,6 +94,7 @@ def _two_quadratics(curvature: float) -> Federation:
 
 
 @cache
-def _adult() -> Federation:
+def adult() -> Federation:
+    """Rows of Adult in four domains by schooling, each of them a client."""
     variant = finder.find("uci_adult").variant
     return problems.by_schooling(variant, rows=ROWS, seed=0, clients="domains").train

@@ -7,6 +7,7 @@ import numpy as np
 from fedrepro.algorithms import omni_fedge
 from fedrepro.data.federation import Federation
 from fedrepro.data.sources import finder
+from fedrepro.models.networks import CNN
 from fedrepro.papers.omni_fedge import trials
 from fedrepro.reproduction import figures
 from fedrepro.reproduction.explore import Choice, Scene, Slider
@@ -25,12 +26,12 @@ FULL_RUN["i.i.d."] = ("weights", "i.i.d.", "Algorithm 1, rounds 101 to 300")
 
 def draw(scene: Scene, *, nodes: str, shared_layers: int, weights: str, step: float) -> None:
     """The test accuracy of the nodes, and how much the data of each node count for each network."""
-    train, test = _digits(SPLITS[nodes])
+    train, test = digits(nodes)
     trace = scene.run(
         ROUNDS,
         lambda rounds: omni_fedge(
             train,
-            trials.network("mnist", WIDTH),
+            network(),
             rounds=rounds,
             step=step,
             shared_layers=shared_layers,
@@ -77,5 +78,11 @@ def _matrix(ax, shares: np.ndarray, title: str) -> None:
 
 
 @cache
-def _digits(split: str) -> tuple[Federation, Federation]:
-    return trials.federations("mnist", finder.find("mnist").variant, split, POOL, seed=0)
+def digits(nodes: str) -> tuple[Federation, Federation]:
+    """Digits of MNIST to train and to test on, dealt to five nodes."""
+    return trials.federations("mnist", finder.find("mnist").variant, SPLITS[nodes], POOL, seed=0)
+
+
+def network() -> CNN:
+    """The network of the authors' code, at a quarter of its width."""
+    return trials.network("mnist", WIDTH)

@@ -6,7 +6,7 @@ code host) the same cell shows the same picture without them.
 """
 
 from fedrepro.reproduction.explore.controls import Choice, Slider
-from fedrepro.reproduction.explore.explorer import Explorer, explore
+from fedrepro.reproduction.explore.explorer import Explorer, explore, shown
 from fedrepro.reproduction.explore.scene import Scene
 
-__all__ = ["Choice", "Explorer", "Scene", "Slider", "explore"]
+__all__ = ["Choice", "Explorer", "Scene", "Slider", "explore", "shown"]

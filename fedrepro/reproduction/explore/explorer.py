@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from html import escape
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeVar
 
 from fedrepro.errors import DataUnavailable, UserError
 from fedrepro.reproduction.explore.controls import Choice, Slider
 from fedrepro.reproduction.live import is_live, say, watch_cells
+from fedrepro.reproduction.paper.displays import NoteDisplay
 from fedrepro.reproduction.paper.schema import folder, suggestion
+
+T = TypeVar("T")
 
 PATIENCE = 0.25  # seconds of computing for one picture
 
@@ -35,6 +38,23 @@ def explore(key: str, **start: Any) -> "Explorer":
         raise UserError(f"Paper {key} has no explorer: papers/{key}/explorer.py would declare it.")
     module = import_module(name)
     return Explorer(key, module.CONTROLS, module.draw, start)
+
+
+def shown(draw: Callable[[], T]) -> T | NoteDisplay:
+    """What a function returns, in the house style; where its data cannot be had, a note that says so.
+
+    Examples
+    --------
+    >>> shown(lambda: afl(train, model, steps=500, step=0.1, step_domains=0.1).plot("loss"))    # doctest: +SKIP
+    """
+    from fedrepro.reproduction.figures import style
+
+    style()
+    watch_cells()
+    try:
+        return draw()
+    except DataUnavailable as problem:
+        return NoteDisplay("Try it", (("not testable here", str(problem)),))
 
 
 @dataclass
