@@ -10,7 +10,7 @@ import numpy as np
 
 from fedrepro.checks import check_seed
 
-PURPOSES = ("split", "init", "batch", "sampling")
+PURPOSES = ("split", "init", "batch", "sampling", "noise")
 
 
 def stream(paper: str, purpose: str, seed: int, *, client: int = 0, round: int = 0) -> np.random.Generator:
@@ -21,7 +21,7 @@ def stream(paper: str, purpose: str, seed: int, *, client: int = 0, round: int =
     paper
         Key of the paper, or any name that separates one experiment's draws from another's.
     purpose
-        One of ``split``, ``init``, ``batch``, ``sampling``.
+        One of ``split``, ``init``, ``batch``, ``sampling``, ``noise``.
     seed, client, round
         Which repetition, which client, which round the draws belong to.
     """

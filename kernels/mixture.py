@@ -4,8 +4,13 @@ The predictors are rows of a sparse matrix over the elements of a domain (densit
 clients are rows over the same columns. With D_j for the distribution of client j and s_j for its share:
 
 log                       -sum_j s_j sum_v D_j(v) log(mixture_v)
+generalised-kl            the same + sum_j s_j (sum_k alpha_k - 1)
 squared, of densities     sum_j s_j sum_v (mixture_v - D_j(v))**2
 squared, of predictions   sum_j s_j sum_v D_j(v) (mixture_v - y_v)**2
+
+The generalised KL divergence of D_j from the mixture is sum_v D_j log(D_j / mixture) - sum_v D_j + sum_v mixture. Every
+predictor is a distribution, so that the last sum is sum_k alpha_k: one for weights on the simplex, where the divergence
+is the log loss up to the entropy of D_j, and another number where only some predictors were sent.
 """
 
 import math
@@ -22,6 +27,7 @@ class Loss(Choice):
 
     LOG = 0
     SQUARED = 1
+    GENERALISED_KL = 2
 
 
 class Problem(NamedTuple):
@@ -82,7 +88,7 @@ def fill_log_slopes(pull, mixture, rows, slopes):
 @kernel
 def _fill_slopes(problem, loss, mass, pull, mixture, slopes):
     """Derivative of the loss by the mixture at each row."""
-    if loss == Loss.LOG:
+    if loss != Loss.SQUARED:  # the other term of the generalised KL divergence is the same for every row
         fill_log_slopes(pull, mixture, problem.rows, slopes)
     elif problem.targets.size == 0:
         for v in range(problem.rows):
@@ -121,6 +127,15 @@ def gradient_of_mixture(problem, loss, mass, work, n):
         for v in range(problem.rows):
             common += work.slopes[v] * problem.background[v]
     _gradient_of_rows(problem, problem.smoothing * common, work.slopes, work.sent, n, work.gradient)
+    if loss == Loss.GENERALISED_KL:
+        add_mass(mass, work, n)
+
+
+@kernel
+def add_mass(mass, work, n):
+    """What the generalised KL divergence has beside the log loss: a predictor's mass, times the clients'."""
+    for position in range(n):
+        work.gradient[position] += mass
 
 
 @kernel

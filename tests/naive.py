@@ -221,6 +221,11 @@ def fedboost_loss(h, owned, targets, loss, shares, alpha):
     ensemble = alpha @ h
     if loss == "log":
         losses = [-sum(d * math.log(m) for d, m in zip(row, ensemble, strict=True) if d > 0) for row in owned]
+    elif loss == "generalised-kl":  # without the entropies of the rows
+        losses = [
+            ensemble.sum() - row.sum() - sum(d * math.log(m) for d, m in zip(row, ensemble, strict=True) if d > 0)
+            for row in owned
+        ]
     elif loss == "squared density":
         losses = [((ensemble - row) ** 2).sum() for row in owned]
     else:
@@ -235,12 +240,23 @@ def fedboost_gradient(h, owned, targets, loss, shares, tilde):
     for share, row in zip(shares, owned, strict=True):
         if loss == "log":
             slope = np.array([-d / m if m > 0 else 0.0 for d, m in zip(row, ensemble, strict=True)])
+        elif loss == "generalised-kl":
+            slope = np.array([1.0 - d / m if m > 0 else 1.0 for d, m in zip(row, ensemble, strict=True)])
         elif loss == "squared density":
             slope = 2 * (ensemble - row)
         else:
             slope = 2 * row * (ensemble - targets)
         gradient += share * (h @ slope)
     return gradient
+
+
+def clipped_gradient(h, owned, loss, weights, clip, tilde):
+    """Sum of the clients' gradients at alpha~ in all coordinates, each cut to a length; only what was sent counts."""
+    total, sent = np.zeros(len(h)), tilde > 0
+    for weight, row in zip(weights, owned, strict=True):
+        own = sent * fedboost_gradient(h, row[None, :], None, loss, np.ones(1), tilde)
+        total += weight * own * min(1.0, clip / np.linalg.norm(own))
+    return total
 
 
 def weighed_gradient(h, owned, rules, shares, alpha, gamma, sent, gradient):

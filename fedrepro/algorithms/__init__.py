@@ -20,6 +20,7 @@ from fedrepro.algorithms.averaging.term import term
 from fedrepro.algorithms.boosting.fed_multiboost import fed_multiboost
 from fedrepro.algorithms.boosting.multiboost import multiboost
 from fedrepro.algorithms.ensembles.aflboost import aflboost
+from fedrepro.algorithms.ensembles.dp_fedboost import dp_fedboost
 from fedrepro.algorithms.ensembles.efl_fg import OnlineEnsemble, efl_fg
 from fedrepro.algorithms.ensembles.fedboost import fedboost
 from fedrepro.algorithms.ensembles.online_fedboost import online_fedboost
@@ -37,6 +38,7 @@ __all__ = [
     "agnostic_fedavg",
     "approx_fedavg",
     "ditto",
+    "dp_fedboost",
     "drfa",
     "efl_fg",
     "fed_multiboost",

@@ -22,7 +22,7 @@ def federation(split: str = "train", variant: str | None = None) -> Federation:
     Parameters
     ----------
     split
-        ``train`` or ``test``.
+        ``train``, ``test``, or ``all``: the entire corpus, both together.
     variant
         Variant of the data set; without it, the preferred one that can be had.
 
@@ -30,16 +30,18 @@ def federation(split: str = "train", variant: str | None = None) -> Federation:
     -------
     Federation
         ``y`` holds the ids of the words, ``vocabulary`` the words. Ids number the training words in alphabetical
-        order; test words that no role says in training have the ids after them. So the ids of both splits agree. Roles
+        order; test words that no role says in training have the ids after them. So the ids of all splits agree. Roles
         that say no word in the split are left out.
     """
-    if split not in ("train", "test"):
-        raise UserError(f"There is no split {split!r} of Shakespeare: choose train or test.")
+    if split not in ("train", "test", "all"):
+        raise UserError(f"There is no split {split!r} of Shakespeare: choose train, test or all.")
     texts = load("shakespeare", variant)
     train = _words_of_roles(texts.train)
     words = train if split == "train" else _words_of_roles(texts.test)
+    if split == "all":
+        words = {role: train.get(role, []) + words.get(role, []) for role in {**train, **words}}
     vocabulary = _sorted_words(train)
-    if split == "test":
+    if split != "train":
         known = set(vocabulary)
         vocabulary += [word for word in _sorted_words(words) if word not in known]
     number = {word: at for at, word in enumerate(vocabulary)}

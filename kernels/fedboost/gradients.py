@@ -1,7 +1,8 @@
 """Steps 3b and 4: the clients' gradient at alpha~, summed with their shares.
 
-Any loss goes through `fedrepro.kernels.mixture`. The log loss without smoothing goes through a `Split`, whose rows are
-shorter.
+Any loss goes through `fedrepro.kernels.mixture`. The log loss (and with it the generalised KL divergence, whose
+gradient by a coordinate that was sent is that of the log loss plus one) without smoothing goes through a `Split`,
+whose rows are shorter.
 """
 
 import numpy as np

@@ -24,7 +24,7 @@ from fedrepro.kernels.fedboost.layout import (
     workspace,
 )
 from fedrepro.kernels.fedboost.mirror import State, classed_update, count_round, mirror_update, start
-from fedrepro.kernels.mixture import Loss, pull_of_clients, squared_norms
+from fedrepro.kernels.mixture import Loss, add_mass, pull_of_clients, squared_norms
 from fedrepro.kernels.sampling import share_and_scale
 
 
@@ -80,7 +80,7 @@ def new_run(problem, rules, costs, in_skips=False, state=None):
     """
     q = costs.size
     state, prices = start(q) if state is None else state, prices_of(costs)
-    by_split = rules.loss == Loss.LOG and problem.smoothing == 0.0 and rules.gradient != Gradient.FULL
+    by_split = rules.loss != Loss.SQUARED and problem.smoothing == 0.0 and rules.gradient != Gradient.FULL
     split = split_problem(problem) if by_split else whole_problem(problem)
     _, scale = share_and_scale(
         rules.sampling, state.weights, state.scalars[0], prices.inverse, prices.total, rules.budget
@@ -131,6 +131,8 @@ def fedboost_rounds(run, schedule):
         weigh_sent(state, work, n)  # step 3a
         if run.by_split:  # steps 3b and 4
             split_gradient(problem, split.shared, split.cuts, work, n)
+            if rules.loss == Loss.GENERALISED_KL:
+                add_mass(mass, work, n)
         else:
             n = whole_gradient(problem, rules, mass, work, n)
         if rules.gradient == Gradient.IMPORTANCE or rules.gradient == Gradient.CORRECTED:

@@ -8,8 +8,9 @@ from itertools import combinations, product
 
 import numpy as np
 
-from fedrepro.algorithms import fedboost
+from fedrepro.algorithms import aflboost, fedboost
 from fedrepro.algorithms.ensembles.fedboost import Objective, objective
+from fedrepro.algorithms.privacy import epsilon_of, moments_epsilon
 from fedrepro.data.federation import Federation
 from fedrepro.kernels import fedboost as rounds_of
 from fedrepro.kernels.mirror import Mirror
@@ -285,13 +286,6 @@ def bias_terms(alpha: np.ndarray, budget: float) -> dict[str, float]:
     return {"printed": printed, "right": printed - float((alpha**2).sum()), "1/C": 1.0 / budget}
 
 
-def entropy_divergence_near_a_corner(closeness: float, q: int = 10) -> float:
-    """B(uniform ‖ α') of the negative entropy for an α' near a corner: it has no bound (Property 3)."""
-    near = np.full(q, closeness / (q - 1))
-    near[0] = 1 - closeness
-    return float(bregman(np.full(q, 1.0 / q), near, "kl"))
-
-
 def sampled_client_weights(seed: int, clients: int = 6, per_round: int = 2) -> dict[str, float]:
     """Largest exact bias of Σ_S w_j g_j against Σ (m_j/m) g_j over all choices of N clients."""
     draws = stream("fedboost", "batch", seed)
@@ -367,3 +361,169 @@ def printed_game(domains: np.ndarray, shares: np.ndarray) -> dict[str, float]:
     }
     named = {f"worst domain, {label}": value for label, value in worst.items()}
     return named | {"information radius": information_radius(domains, "kl").radius, "least m_d/m": float(shares.min())}
+
+
+# --- bounds ----------------------------------------------------------------------------------------------------------
+
+STATEMENTS = ("printed", "corrected")
+
+
+def theorem_2(seed: int, statement: str, scale: float, sampling: str, rounds: int = 400, draws: int = 10) -> tuple:
+    """Mean excess loss over draws of predictors, and Theorem 2's bound on it, for F = scale · |x|²/2.
+
+    The squared loss with the full gradient at α~: its third derivative is zero, so M = 0 and the bias term is gone. F
+    has σ = scale, and its largest divergence on the simplex is r = scale. Descent with F and step η is Euclidean
+    descent with step η / scale.
+    """
+    case, budget = Instance(seed), 3.0
+    federation = Federation.from_arrays(None, np.arange(6), clients=np.arange(6), client_weights=case.y)
+    ensemble = from_densities(case.h)
+    g = max(np.linalg.norm(2 * case.h @ (alpha @ case.h - case.y)) for alpha in _corners(PREDICTORS, sampling, budget))
+    step, limit = _step_and_limit(statement, g, scale, rounds)
+    settings = dict(rounds=rounds, step=step / scale, budget=budget, sampling=sampling, loss="squared", evaluate=2)
+    least = 1.0 - case.y @ case.y + _least_squared(case)
+    runs = [
+        fedboost(federation, ensemble, mirror="euclidean", gradient="full", seed=one, **settings)
+        for one in range(draws)
+    ]
+    return float(np.mean([run["average_loss"][-1] for run in runs]) - least), limit
+
+
+def theorem_3(seed: int, statement: str, scale: float, sampling: str, rounds: int = 400, draws: int = 4) -> tuple:
+    """Mean excess of the worst domain over draws, and Theorem 3's bound on it; M = 0 as in `theorem_2`.
+
+    The predictors are the domains' own distributions, so that the least worst loss is the information radius. As
+    corrected, r/σ stands in the place of σ r, which has the effect of F's scale the wrong way round.
+    """
+    domains, _ = random_domains(seed, domains=3, elements=6)
+    federation = _domains_as_clients(domains)
+    laws = domain_densities(federation)
+    budget, radius = 2.0, information_radius(laws, "squared").radius
+    corners = _corners(len(laws), sampling, budget)
+    by_alpha = max(np.linalg.norm(2 * laws @ (alpha @ laws - law)) for alpha in corners for law in laws)
+    by_lambda = max(np.linalg.norm(((alpha @ laws - laws) ** 2).sum(axis=1)) for alpha in corners)
+    steps, limit = [], 0.0
+    for g in (by_alpha, by_lambda):
+        step, _ = _step_and_limit(statement, g, scale, rounds)
+        steps.append(step / scale)
+        ratio = scale * scale if statement == "printed" else 1.0  # σ r against r/σ; α_* = λ_* = 1
+        limit += 4 * np.sqrt(g**2 * (ratio + 1.0) / rounds)
+    settings = dict(rounds=rounds, step=steps[0], step_domains=steps[1], budget=budget, sampling=sampling, evaluate=2)
+    runs = [
+        aflboost(
+            federation, from_densities(laws), loss="squared", mirror="euclidean", gradient="full", seed=one, **settings
+        )
+        for one in range(draws if sampling != "none" else 1)
+    ]
+    return float(np.mean([run["average_worst"][-1] for run in runs]) - radius), float(limit)
+
+
+def _step_and_limit(statement: str, g: float, scale: float, rounds: int) -> tuple[float, float]:
+    """η and the bound of Theorem 2 for σ = r = scale, as printed and with the scaling put right."""
+    sigma = radius = scale
+    if statement == "printed":
+        return np.sqrt(sigma / (rounds * g**2 * radius)), float(2 * np.sqrt(g**2 * sigma * radius / rounds))
+    return np.sqrt(sigma * radius / (rounds * g**2)), float(2 * np.sqrt(g**2 * radius / (sigma * rounds)))
+
+
+def _corners(q: int, sampling: str, budget: float) -> np.ndarray:
+    """Corners of a set that holds every α~: its weights sum to at most 1 + q/C, as α~ = max(α, 1/C) for what is sent.
+
+    Norms of gradients are convex, and so largest at a corner.
+    """
+    reach = 1.0 if sampling == "none" else 1.0 + q / budget
+    return np.vstack([np.zeros(q), reach * np.eye(q)])
+
+
+def _domains_as_clients(laws: np.ndarray, samples: int = 400) -> Federation:
+    """One client per domain whose samples have, up to rounding, the given distributions."""
+    counts = np.maximum(1, np.round(samples * laws)).astype(int)
+    elements = np.concatenate([np.repeat(np.arange(row.size), row) for row in counts])
+    owner = np.repeat(np.arange(len(laws)), counts.sum(axis=1))
+    return Federation.from_arrays(None, elements, owner, owner)
+
+
+def corollary_1_term(seed: int, statement: str, budget: float = 4.0) -> tuple[float, float]:
+    """The communication term of Theorem 2 under eq. (8) for a random α, as printed and put right, and 1/C."""
+    alpha = stream("fedboost", "split", seed).dirichlet(np.full(10, 0.3))
+    terms = bias_terms(alpha, budget)
+    return terms["printed" if statement == "printed" else "right"], terms["1/C"] + 1e-12
+
+
+def corollary_2_ratio(seed: int, least_repeats: float = 1.0) -> tuple[float, float]:
+    """Corollary 1 with a budget of C·R and T/R steps, at the R of Corollary 2, over what Corollary 2 prints; and 1.
+
+    The constants are random, such that R is at least `least_repeats` (and at most 50).
+    """
+    draws = stream("fedboost", "split", seed)
+    g2, mixed, budget, rounds = np.exp(draws.uniform(-2, 2, 4)) * (1.0, 1.0, 8.0, 1000.0)  # G²σr, α_* M, C, T
+    repeats = least_repeats * np.exp(draws.uniform(0, np.log(50)))
+    mixed = np.sqrt(repeats**3 * budget**2 * g2 / rounds)  # the α_* M for which the formula gives this R
+    bound_1 = 2 * np.sqrt(g2 * repeats / rounds) + mixed / (2 * budget * repeats)
+    return float(bound_1 / (3 * (mixed * g2 / (budget * rounds)) ** (1 / 3))), 1.0
+
+
+def corollary_2_without_a_third_derivative(seed: int = 0, rounds: int = 400) -> dict[str, float]:
+    """With M = 0 Corollary 2 promises an excess of 0, at R = 0 rounds; what one round a step leaves is more."""
+    excess, limit = theorem_2(seed, "corrected", 1.0, "weighted", rounds)
+    return {"R of the formula": 0.0, "bound of Corollary 2": 0.0, "excess": excess, "bound of Corollary 1": limit}
+
+
+# --- Lemma 2 ---------------------------------------------------------------------------------------------------------
+
+GENERATORS = {  # F, and its gradient, by the name of the divergence
+    "kl": (lambda x: (x * np.log(x) - x).sum(axis=-1), np.log),
+    "squared": (lambda x: (x**2).sum(axis=-1), lambda x: 2 * x),
+    "itakura-saito": (lambda x: -np.log(x).sum(axis=-1), lambda x: -1 / x),
+}
+
+
+def divergence_of(p: np.ndarray, h: np.ndarray, name: str) -> np.ndarray:
+    """B_F(p ‖ h) by its definition."""
+    f, slope = GENERATORS[name]
+    return f(p) - f(h) - ((p - h) * slope(h)).sum(axis=-1)
+
+
+def lemma_2(seed: int, name: str) -> tuple[float, float]:
+    """Worst divergence of a mixture of the domains, and of the density that it stands in for: Lemma 2 if no more.
+
+    An outside solver seeks a density with a small worst divergence, over all densities. The mixture is the nearest one
+    to it, a convex problem: B_F(D ‖ h) ≥ B_F(D ‖ h') + B_F(h' ‖ h) for every domain D (Pythagoras) says that it is no
+    worse, whether B_F is jointly convex or not.
+    """
+    from scipy.optimize import minimize
+
+    domains, _ = random_domains(seed, domains=3, elements=5)
+
+    def as_density(logits: np.ndarray) -> np.ndarray:
+        weights = np.exp(logits - logits.max())
+        return weights / weights.sum()
+
+    start = stream("fedboost", "init", seed).normal(size=domains.shape[1])
+    worst = lambda logits: float(divergence_of(domains, as_density(logits), name).max())  # noqa: E731
+    density = as_density(minimize(worst, start, method="Nelder-Mead", options={"maxiter": 150}).x)
+    near = minimize(
+        lambda logits: float(divergence_of(as_density(logits) @ domains, density, name)),
+        np.zeros(len(domains)),
+        method="BFGS",
+        options={"gtol": 1e-12},
+    )
+    mixture = as_density(near.x) @ domains
+    return float(divergence_of(domains, mixture, name).max()), float(divergence_of(domains, density, name).max())
+
+
+# --- privacy ---------------------------------------------------------------------------------------------------------
+
+
+def published_epsilon() -> tuple[float, float]:
+    """ε by our accountant's Rényi divergences with the conversion of its time, and the published 1.26.
+
+    Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar, Zhang: Deep Learning with Differential Privacy, CCS 2016, Section
+    3.2: q = 0.01, σ = 4, δ = 1e-5, 100 epochs (10,000 steps). Today's conversion is tighter: see `tighter_epsilon`.
+    """
+    return moments_epsilon(4.0, 0.01, 10_000, 1e-5), 1.26
+
+
+def tighter_epsilon() -> float:
+    """ε of the same by our accountant as it is."""
+    return epsilon_of(4.0, 0.01, 10_000, 1e-5)

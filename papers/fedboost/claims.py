@@ -1,20 +1,22 @@
 """FedBoost's claims, each as a function from measured numbers to the comparisons that it is judged on.
 
-The paper says neither which iterate its figures show (Figure 1 returns the average, a curve usually shows the last)
-nor after how many rounds, and the answer depends on both. A claim about a loss is therefore compared under every
-reading: both iterates, at several numbers of rounds.
+The paper leaves open which loss its experiments use, which gradient a client sends, which iterate its figures show and
+after how many rounds, and the answers depend on all four. A claim about a loss is therefore compared under every
+reading.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 
-from fedrepro.papers.fedboost.studies import SAMPLED, quarters
+from fedrepro.papers.fedboost.studies import READINGS, SAMPLED, WEIGHTINGS, quarters
+from fedrepro.reproduction.results import Claim
 from fedrepro.reproduction.study import Runs
 from fedrepro.reproduction.verdicts import Comparison, bound, equal, identity, less
 
 ITERATES = {"average": "average_loss", "last": "loss"}
+WORST = {"average": "average_worst", "last": "worst"}
 ROLES = "Shakespeare's roles"
 # The axes of readings that paper.toml declares.
 SYNTHETIC, BUDGETS, SHAKESPEARE = "synthetic-rounds", "budget-rounds", "shakespeare-rounds"
@@ -27,16 +29,20 @@ def at(runs: Runs, iterate: str, horizon: int) -> np.ndarray:
     return runs.column(ITERATES[iterate])[:, list(runs.rounds).index(horizon)]
 
 
-def weighted_beats_uniform_synthetic(weighted: Runs, uniform: Runs, horizons: Sequence[int]) -> list[Comparison]:
+# --- Section 5 -----------------------------------------------------------------------------------------------------
+
+
+def weighted_beats_uniform_synthetic(runs: Runs, horizons: Sequence[int]) -> list[Comparison]:
     """Weighted sampling has the lower loss, and both decrease steadily: from each quarter of the rounds to the next."""
-    found = lower_loss(weighted, uniform, horizons, SYNTHETIC, "uniform sampling")
-    for iterate, horizon, reading in _readings(horizons, SYNTHETIC):
-        for sampling, runs in (("weighted", weighted), ("uniform", uniform)):
+    found = lower_loss(runs, _uniform, horizons, SYNTHETIC, "uniform sampling")
+    for chosen, iterate, horizon, reading in _readings(runs, horizons, SYNTHETIC):
+        for sampling in SAMPLED:
+            one = chosen.select(sampling=sampling)
             for quarter, (start, end) in enumerate(pairwise(quarters(horizon)), 1):
                 found.append(
                     less(
-                        at(runs, iterate, end),
-                        at(runs, iterate, start),
+                        at(one, iterate, end),
+                        at(one, iterate, start),
                         setting=f"{sampling}, quarter {quarter}",
                         names=(f"the loss after {end:,} rounds", f"that after {start:,}"),
                         reading=reading,
@@ -45,42 +51,52 @@ def weighted_beats_uniform_synthetic(weighted: Runs, uniform: Runs, horizons: Se
     return found
 
 
-def weighted_beats_uniform(weighted: Runs, uniform: Runs, horizons: Sequence[int]) -> list[Comparison]:
+def weighted_beats_uniform(corpora: Mapping[str, Runs], horizons: Sequence[int]) -> list[Comparison]:
     """On Shakespeare weighted sampling has a lower loss than uniform sampling."""
-    return lower_loss(weighted, uniform, horizons, SHAKESPEARE, "uniform sampling")
+    return [
+        one.under(corpus=corpus)
+        for corpus, runs in corpora.items()
+        for one in lower_loss(runs, _uniform, horizons, SHAKESPEARE, "uniform sampling")
+    ]
 
 
-def weighted_beats_unsampled(weighted: Runs, unsampled: Runs, horizons: Sequence[int]) -> list[Comparison]:
+def weighted_beats_unsampled(corpora: Mapping[str, Runs], unsampled: Runs, horizons: Sequence[int]) -> list[Comparison]:
     """On Shakespeare weighted sampling has a lower loss than sending everything, which is one run without draws."""
-    return lower_loss(weighted, unsampled, horizons, SHAKESPEARE, "sending everything")
+    return [
+        one.under(corpus=corpus)
+        for corpus, runs in corpora.items()
+        for one in lower_loss(
+            runs, lambda _, corpus=corpus: unsampled.select(corpus=corpus), horizons, SHAKESPEARE, "sending everything"
+        )
+    ]
 
 
-def lower_loss(weighted: Runs, other: Runs, horizons: Sequence[int], axis: str, name: str) -> list[Comparison]:
-    """Weighted sampling has a lower loss than something else."""
+def lower_loss(
+    runs: Runs, other: Callable[[Runs], Runs], horizons: Sequence[int], axis: str, name: str
+) -> list[Comparison]:
+    """Weighted sampling has a lower loss than something else, under every reading."""
     return [
         less(
-            at(weighted, iterate, horizon),
-            at(other, iterate, horizon),
+            at(chosen.select(sampling="weighted"), iterate, horizon),
+            at(other(chosen), iterate, horizon),
             setting=f"weighted against {name}",
             names=("weighted sampling", name),
             reading=reading,
         )
-        for iterate, horizon, reading in _readings(horizons, axis)
+        for chosen, iterate, horizon, reading in _readings(runs, horizons, axis)
     ]
+
+
+def _uniform(runs: Runs) -> Runs:
+    return runs.select(sampling="uniform")
 
 
 def weighted_beats_uniform_all_budgets(runs: Runs, budgets: Sequence[int], horizons: Sequence[int]) -> list[Comparison]:
     """Weighted sampling has the lower loss at every given budget."""
     return [
-        less(
-            at(runs.select(sampling="weighted", budget=budget), iterate, horizon),
-            at(runs.select(sampling="uniform", budget=budget), iterate, horizon),
-            setting=f"C = {budget}",
-            names=("weighted sampling", "uniform sampling"),
-            reading=reading,
-        )
-        for iterate, horizon, reading in _readings(horizons, BUDGETS)
+        one.in_setting(f"C = {budget}")
         for budget in budgets
+        for one in lower_loss(runs.select(budget=budget), _uniform, horizons, BUDGETS, "uniform sampling")
     ]
 
 
@@ -90,16 +106,28 @@ def budget_is_enough(
     """At this budget both sampling rules have the loss of the unsampled version."""
     return [
         equal(
-            at(runs.select(sampling=sampling, budget=budget), iterate, horizon),
+            at(chosen.select(sampling=sampling), iterate, horizon),
             at(unsampled, iterate, horizon),
             tolerance,
             setting=sampling,
             names=(f"{sampling} sampling", "sending everything"),
             reading=reading,
         )
-        for iterate, horizon, reading in _readings(horizons, BUDGETS)
+        for chosen, iterate, horizon, reading in _readings(runs.select(budget=budget), horizons, BUDGETS)
         for sampling in SAMPLED
     ]
+
+
+def larger_budgets_are_faster(runs: Runs, budgets: Sequence[int], horizon: int) -> list[Comparison]:
+    """Appendix D: from each budget to the next larger one the loss after the same number of rounds is lower."""
+    found = []
+    for chosen, iterate, _, reading in _readings(runs, [horizon], ""):
+        reading.pop("")
+        found += _falling(chosen, budgets, iterate, horizon, reading)
+    return found
+
+
+# --- Section 4 -----------------------------------------------------------------------------------------------------
 
 
 def loss_falls_with_budget(runs: Runs, budgets: Sequence[int], horizons: Sequence[int]) -> list[Comparison]:
@@ -107,15 +135,23 @@ def loss_falls_with_budget(runs: Runs, budgets: Sequence[int], horizons: Sequenc
 
     Corollary 1 bounds the loss of the average, which Figure 1 returns; of the last iterate it says nothing.
     """
+    found = []
+    for chosen, iterate, horizon, reading in _readings(runs, horizons, BUDGETS):
+        if iterate == "average":
+            reading.pop("iterate")
+            found += _falling(chosen, budgets, iterate, horizon, reading)
+    return found
+
+
+def _falling(runs: Runs, budgets: Sequence[int], iterate: str, horizon: int, reading: dict) -> list[Comparison]:
     return [
         less(
-            at(runs.select(sampling=sampling, budget=large), "average", horizon),
-            at(runs.select(sampling=sampling, budget=small), "average", horizon),
+            at(runs.select(sampling=sampling, budget=large), iterate, horizon),
+            at(runs.select(sampling=sampling, budget=small), iterate, horizon),
             setting=f"{sampling}, C = {small} to {large}",
             names=(f"the loss at C = {large}", f"that at C = {small}"),
-            reading={BUDGETS: str(horizon)},
+            reading=reading,
         )
-        for horizon in horizons
         for sampling in SAMPLED
         for small, large in pairwise(budgets)
     ]
@@ -133,6 +169,209 @@ def cost_is_independent_of_q(runs: Runs, budget: float, tolerance: Mapping[str, 
     return found
 
 
+def both_directions(cases: Mapping[str, tuple[Runs, Runs]]) -> list[Comparison]:
+    """Per round, fewer scalars go to the clients, and fewer come back, than where everything is sent.
+
+    ``cases`` has sampled and unsampled runs for each data set.
+    """
+    directions = {"server to client": "sent", "client to server": "received"}
+    return [
+        less(
+            sampled.column(column)[:, -1] / sampled.rounds[-1],
+            unsampled.column(column)[:, -1] / unsampled.rounds[-1],
+            setting=f"{direction}, {where}",
+            names=("weighted sampling", "sending everything"),
+        )
+        for where, (sampled, unsampled) in cases.items()
+        for direction, column in directions.items()
+    ]
+
+
+def some_clients_are_enough(some: Runs, everybody: Runs, horizon: int, tolerance: float) -> list[Comparison]:
+    """With a tenth of the clients in a round the loss is that with all of them."""
+    weights = {"printed": "sampled", "unbiased": "unbiased"}
+    return [
+        equal(
+            at(some.select(client_weighting=weighting), iterate, horizon),
+            at(everybody, iterate, horizon),
+            tolerance,
+            setting="a tenth of the clients a round",
+            names=("the loss with a tenth of the clients", "that with all"),
+            reading={"client-weights": reading, "iterate": iterate},
+        )
+        for reading, weighting in weights.items()
+        for iterate in ITERATES
+    ]
+
+
+def stated_bound(sides: Mapping[tuple[str, str], Sides], name: str = "the excess loss") -> list[Comparison]:
+    """A theorem's bound as printed and as corrected: ``sides`` by setting and reading of the statement."""
+    return [
+        bound(*np.transpose(pairs), setting=setting, name=name, reading={"statement": statement})
+        for (setting, statement), pairs in sides.items()
+    ]
+
+
+def formula_of_repeats(sides: Mapping[str, Sides], tolerance: float) -> list[Comparison]:
+    """Corollary 2 from Corollary 1: what its R makes of the bound is at most what it prints."""
+    return [
+        bound(*np.transpose(pairs), tolerance, setting=setting, name="Corollary 1 at R over Corollary 2")
+        for setting, pairs in sides.items()
+    ]
+
+
+def falls_at_least_as_fast(losses: Mapping[int, np.ndarray], exponent: float, allowed: float, setting: str, who: str):
+    """The excess loss falls from the fewest rounds to the most at least as T to this (negative) power, seed by seed."""
+    first, last = min(losses), max(losses)
+    slopes = np.log(losses[last] / losses[first]) / np.log(last / first)
+    names = (f"the slope {who}", f"{exponent:.3g} + {allowed:g}")
+    return [less(slopes, exponent + allowed, setting=setting, names=names)]
+
+
+def reaches_the_radius(
+    sampled: Runs, unsampled: Runs, radius: float, share: float, losses: Sequence[str]
+) -> list[Comparison]:
+    """AFLBoost's worst domain ends at the information radius, up to a share of it, with and without sampling.
+
+    Without sampling the losses do not differ, and there is one run. The average is what Figure 2 returns.
+    """
+    found = []
+    for weights, weighting in WEIGHTINGS.items():
+        for mirror in dict.fromkeys(run.settings["mirror_domains"] for run in sampled):
+            chosen = {"weighting": weighting, "mirror_domains": mirror}
+            for iterate, column in WORST.items():
+                reading = {"weights": weights, "mirror-of-domains": mirror, "iterate": iterate}
+                for loss in losses:
+                    worst = {
+                        "sampled": sampled.select(loss=loss, **chosen).column(column)[:, -1],
+                        "everything sent": unsampled.select(**chosen).column(column)[:, -1],
+                    }
+                    found += [
+                        _near_radius(values, radius, share, setting, reading | {"loss": loss})
+                        for setting, values in worst.items()
+                    ]
+    return found
+
+
+def _near_radius(values: np.ndarray, radius: float, share: float, setting: str, reading: dict) -> Comparison:
+    names = ("the worst domain", "the information radius")
+    if values.size == 1:  # no draws: a number, and no interval
+        return identity(values, radius, share * radius, setting=setting, name=names[0], reading=reading)
+    return equal(values, radius, share * radius, setting=setting, names=names, reading=reading)
+
+
+# --- Section 1 -----------------------------------------------------------------------------------------------------
+
+
+def retraining_adapts(runs: Runs) -> list[Comparison]:
+    """After the data have changed, weights that are trained again beat those from before, and untrained ones."""
+    found = []
+    for iterate, column in ITERATES.items():
+        losses = runs.column(column)
+        others = {
+            "the weights from before": runs.final(f"kept_{iterate}"),
+            "even weights": losses[:, 0],
+        }
+        found += [
+            less(
+                losses[:, -1],
+                other,
+                setting=f"against {name}",
+                names=("the loss of retrained weights", f"that of {name}"),
+                reading={"iterate": iterate},
+            )
+            for name, other in others.items()
+        ]
+    return found
+
+
+def fewer_rounds_than_from_scratch(ensemble: Runs, scratch: Runs, horizons: Sequence[int]) -> list[Comparison]:
+    """After the same rounds the ensemble has a lower loss than the whole model at the best of its step sizes."""
+    found = []
+    for iterate in ITERATES:
+        for horizon in horizons:
+            best = min(float(at(runs, iterate, horizon)[0]) for runs in scratch.groups("step").values())
+            found.append(
+                less(
+                    at(ensemble, iterate, horizon),
+                    best,
+                    setting=f"after {horizon:,} rounds",
+                    names=("the ensemble", "the model trained from scratch"),
+                    reading={"iterate": iterate},
+                )
+            )
+    return found
+
+
+def privacy_costs_an_ensemble_less(runs: Runs, epsilons: Sequence[float]) -> list[Comparison]:
+    """At each ε the weights of the ensemble lose less to privacy than the parameters of the whole model.
+
+    What is lost is the loss with noise less that without, of the same model, draws and clipping.
+    """
+    found = []
+    for iterate, column in ITERATES.items():
+        for epsilon in epsilons:
+            lost = {
+                model: runs.select(model=model, epsilon=epsilon).column(column)[:, -1]
+                - runs.select(model=model, epsilon=0.0).column(column)[:, -1]
+                for model in ("ensemble", "whole")
+            }
+            found.append(
+                less(
+                    lost["ensemble"],
+                    lost["whole"],
+                    setting=f"ε = {epsilon:g}",
+                    names=("what the ensemble loses", "what the whole model loses"),
+                    reading={"iterate": iterate},
+                )
+            )
+    return found
+
+
+def private_weights_learn(runs: Runs, epsilons: Sequence[float]) -> list[Comparison]:
+    """At each ε the private weights end below even weights."""
+    return [
+        less(
+            chosen.column(column)[:, -1],
+            chosen.column(column)[:, 0],
+            setting=f"ε = {epsilon:g}",
+            names=("the loss of private weights", "that of even weights"),
+            reading={"iterate": iterate},
+        )
+        for iterate, column in ITERATES.items()
+        for epsilon in epsilons
+        for chosen in [runs.select(model="ensemble", epsilon=epsilon)]
+    ]
+
+
+def noise_is_as_accounted(
+    runs: Runs, epsilons: Sequence[float], published: Sides, tolerance: Mapping
+) -> list[Comparison]:
+    """The noise has the standard deviation asked for, ε is kept, and the accountant agrees with a paper."""
+    noisy = [runs.select(epsilon=epsilon) for epsilon in epsilons]
+    spread = [
+        (drawn / asked - 1.0) * np.sqrt(2.0 * count)  # in standard errors of a standard deviation
+        for chosen in noisy
+        for drawn, asked, count in zip(*(chosen.final(n) for n in ("measured_std", "noise_std", "noises")), strict=True)
+    ]
+    spent = [(value, epsilon) for epsilon, chosen in zip(epsilons, noisy, strict=True) for value in _spent(chosen)]
+    ours, theirs = np.transpose(published)
+    return [
+        identity(
+            spread, 0.0, tolerance["standard_errors"], setting="standard deviation of the noise", name="its error"
+        ),
+        bound(*np.transpose(spent), tolerance["epsilon"], setting="ε that was spent", name="ε"),
+        identity(ours, theirs, tolerance["published"], setting="a published ε", name="ε"),
+    ]
+
+
+def _spent(runs: Runs) -> np.ndarray:
+    return runs.column("epsilon")[:, -1]
+
+
+# --- Section 3, and expectations -------------------------------------------------------------------------------------
+
+
 def lemma_1(random_instances: Mapping[str, Sides], on_roles: Comparison, tolerance: float) -> list[Comparison]:
     """No density that an outside minimiser finds beats the mixture; on the corpus the optimality gap is zero."""
     return [*_left_within_right(random_instances, tolerance, "the divergence of the mixture"), on_roles]
@@ -141,6 +380,11 @@ def lemma_1(random_instances: Mapping[str, Sides], on_roles: Comparison, toleran
 def optimal_on_roles(gap: float, tolerance: float) -> Comparison:
     """On Shakespeare's roles the mixture is optimal: its optimality gap is zero."""
     return identity([gap], 0.0, tolerance, setting=ROLES, name="the optimality gap")
+
+
+def lemma_2(random_instances: Mapping[str, Sides], tolerance: float) -> list[Comparison]:
+    """For every density there is a mixture of the domains whose worst divergence is no larger."""
+    return _left_within_right(random_instances, tolerance, "the worst divergence of a mixture")
 
 
 def lemma_3(random_instances: Mapping[str, Sides], tolerance: float) -> list[Comparison]:
@@ -169,9 +413,65 @@ def corrected_gradient_unbiased(
     ]
 
 
-def _readings(horizons: Sequence[int], axis: str) -> list[tuple[str, int, dict[str, str]]]:
-    """Both iterates at every horizon, with the reading that this is."""
-    return [(iterate, h, {"iterate": iterate, axis: str(h)}) for iterate in ITERATES for h in horizons]
+# --- readings --------------------------------------------------------------------------------------------------------
+
+
+def _readings(runs: Runs, horizons: Sequence[int], axis: str) -> Iterator[tuple[Runs, str, int, dict[str, str]]]:
+    """The runs of every loss and gradient, with both iterates at every horizon, and the reading that this is."""
+    for choice in READINGS:
+        chosen = runs.select(**choice)
+        for iterate in ITERATES:
+            for horizon in horizons:
+                yield chosen, iterate, horizon, {**choice, "iterate": iterate, axis: str(horizon)}
+
+
+def single_readings(judged: Mapping[str, Claim]) -> list[dict]:
+    """For each loss, gradient and iterate: how many claims hold at the primary rounds and corpus, and at all.
+
+    ``judged`` has the claims as they were judged, by name. The other axes, numbers of rounds and the corpus, differ
+    between claims.
+    """
+    rows = []
+    for choice in READINGS:
+        for iterate in ITERATES:
+            single = {**choice, "iterate": iterate}
+            everywhere = [name for name, claim in judged.items() if _outcomes(claim, single) == {"holds"}]
+            primary = {name: _outcomes(claim, _primary(claim) | single) for name, claim in judged.items()}
+            held = [name for name, outcomes in primary.items() if outcomes == {"holds"}]
+            rows.append(
+                single
+                | {
+                    "hold": len(held),
+                    "hold at all rounds": len(everywhere),
+                    "do not hold": ", ".join(f"{name} ({one})" for name, (one,) in primary.items() if name not in held),
+                }
+            )
+    return rows
+
+
+def best_reading(rows: Sequence[Mapping], primary: Mapping[str, str], claims: int = 5) -> str:
+    """Which single reading reproduces most of the claims, in words."""
+    most = max(row["hold"] for row in rows)
+    named = [f"{row['loss']}, {row['gradient']}, {row['iterate']}" for row in rows if row["hold"] == most]
+    (own,) = (row for row in rows if all(row[axis] == primary[axis] for axis in ("loss", "gradient", "iterate")))
+    return (
+        f"Most claims hold, {most} of {claims}, under {'; '.join(named)}. Under the primary reading "
+        f"({own['loss']}, {own['gradient']}, {own['iterate']}) {own['hold']} of {claims} hold, "
+        f"and {own['hold at all rounds']} at all numbers of rounds."
+    )
+
+
+def _primary(claim: Claim) -> dict[str, str]:
+    return dict(next(reading.values for reading in claim.readings if reading.primary))
+
+
+def _outcomes(claim: Claim, values: Mapping[str, str]) -> set[str]:
+    """The outcomes of the readings that have these values."""
+    return {
+        reading.outcome
+        for reading in claim.readings
+        if all(reading.values[axis] == value for axis, value in values.items())
+    }
 
 
 def _left_within_right(random_instances: Mapping[str, Sides], tolerance: float, name: str) -> list[Comparison]:

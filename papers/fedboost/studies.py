@@ -2,7 +2,15 @@
 
 import numpy as np
 
-from fedrepro.papers.fedboost.trials import agnostic, squared_mixture, synthetic, unigram_mixture
+from fedrepro.papers.fedboost.trials import (
+    agnostic,
+    drifting,
+    from_scratch,
+    private,
+    squared_mixture,
+    synthetic,
+    unigram_mixture,
+)
 from fedrepro.reproduction.study import Study, grid
 
 DATA = ("shakespeare",)
@@ -25,11 +33,22 @@ SQUARED_WAYS = (
     ("weighted", "corrected"),
     ("weighted", "full"),
 )
+GROWING_REPEATS = {400: 1, 4_000: 2, 40_000: 5}  # R ∝ T^(1/3), rounded (Corollary 2): 1, 2.2, 4.6
 CAP = 0.4  # the largest share of a domain in the convex subset Λ of the simplex
-STEPS_OF_DOMAINS = (0.003, 0.03, 0.1)  # beside the 0.01 that is used
+STEPS_OF_DOMAINS = (0.02, 0.05, 0.5)  # beside the one that is used
 SMOOTHINGS = (0.001, 0.1)  # beside the 0.01 that is used
 SAMPLED = ("uniform", "weighted")
-AT_MAIN = {"rounds": MAIN_HORIZON, "evaluate": list(FIGURE_4_HORIZONS)}
+LOSSES = ("log", "generalised-kl")
+GRADIENTS = ("sent", "importance")
+CORPORA = ("entire", "train")
+READINGS = grid({"loss": LOSSES, "gradient": GRADIENTS})
+WEIGHTINGS = {"printed": "printed", "corrected": "domains"}  # of clients in AFLBoost: name of the reading, and ours
+MIRRORS = ("euclidean", "entropy")
+SOME_CLIENTS = 0.1  # the share of the roles that take part in a round, where not all do
+SCRATCH_STEPS = (0.001, 0.01, 0.1, 1.0)  # of the whole model, of which the best counts
+EPSILONS = (1.0, 4.0, 8.0)
+# Of clipping lengths 1 and 10 and steps 0.03, 0.3 and 3 the best at ε = 4 on a seed apart (100), for either model.
+_PRIVATE_STEPS = {"ensemble": {"clip": 1.0, "step": 0.3}, "whole": {"clip": 1.0, "step": 0.3}}
 
 
 def quarters(horizon: int) -> tuple[int, ...]:
@@ -37,28 +56,51 @@ def quarters(horizon: int) -> tuple[int, ...]:
     return tuple(horizon * quarter // 4 for quarter in range(5))
 
 
+def reached(horizons, rounds: int) -> list[int]:
+    """The horizons within reach of so many rounds."""
+    return [horizon for horizon in horizons if horizon <= rounds]
+
+
 def studies(parameters) -> dict[str, Study]:
     """Every study of the paper for the given parameters, by name."""
-    return _on_point_masses(parameters) | _on_random_densities(parameters) | _on_words(parameters)
+    parts = (_on_point_masses, _on_random_densities, _on_words, _on_domains, _on_promises)
+    return {name: study for part in parts for name, study in part(parameters).items()}
 
 
 def _on_point_masses(parameters) -> dict[str, Study]:
     quarters_too = [rounds for horizon in HORIZONS for rounds in quarters(horizon)]
+    main = min(MAIN_HORIZON, parameters.synthetic_rounds)
+    at_main = {"rounds": main, "evaluate": reached(FIGURE_4_HORIZONS, main)}
     long = _curve_of(parameters.synthetic_rounds, quarters_too)
-    larger = {"elements": 1000} | _curve_of(parameters.appendix_d_rounds)
-    small = {"elements": 100}
-    at_32 = small | {"budget": 32}
+    law = {"exponent": parameters.exponent, "step": parameters.synthetic_step}
+    chosen = {"loss": parameters.loss, "gradient": parameters.gradient}
+    larger = law | {"elements": 1000} | _curve_of(parameters.appendix_d_rounds)
+    small = law | {"elements": parameters.predictors}
+    at_budget = small | {"budget": parameters.budget}
+    rule = {"sampling": parameters.sampling}
     settings = {
-        "figure-3": [at_32 | {"sampling": sampling} | long for sampling in (*SAMPLED, "filled")],
-        "figure-4": [small | choice | AT_MAIN for choice in grid({"sampling": SAMPLED, "budget": BUDGETS})],
-        "appendix-d": [larger | choice for choice in grid({"sampling": SAMPLED, "budget": APPENDIX_D_BUDGETS})],
-        "choices": [
-            at_32 | choice | AT_MAIN
-            for choice in grid({"sampling": SAMPLED, "exponent": EXPONENTS, "gradient": ("sent", "importance")})
+        "figure-3": [
+            *(at_budget | reading | {"sampling": each} | long for reading in READINGS for each in SAMPLED),
+            at_budget | chosen | {"sampling": "filled"} | long,
         ],
-        "corollary-2": [small | {"sampling": "weighted", "budget": 8, "repeats": r} | AT_MAIN for r in REPEATS],
+        "figure-4": [
+            small | reading | choice | at_main
+            for reading in READINGS
+            for choice in grid({"sampling": SAMPLED, "budget": budgets_of(parameters)})
+        ],
+        "appendix-d": [
+            larger | reading | choice
+            for reading in READINGS
+            for choice in grid({"sampling": SAMPLED, "budget": APPENDIX_D_BUDGETS})
+        ],
+        "choices": [
+            at_budget | reading | choice | at_main
+            for reading in READINGS
+            for choice in grid({"sampling": SAMPLED, "exponent": EXPONENTS})
+        ],
+        "corollary-2": [small | chosen | rule | {"budget": 8, "repeats": r} | at_main for r in REPEATS],
         "budget-use": [
-            choice | {"budget": 32, "draws": "skips"} | _curve_of(HORIZONS[0])
+            law | chosen | choice | {"budget": parameters.budget, "draws": "skips"} | _curve_of(HORIZONS[0])
             for choice in grid({"elements": ENSEMBLE_SIZES, "sampling": SAMPLED})
         ],
     }
@@ -66,58 +108,134 @@ def _on_point_masses(parameters) -> dict[str, Study]:
         name: Study(name=name, trial=synthetic, settings=chosen, seeds=range(parameters.seeds))
         for name, chosen in settings.items()
     }
-    everything = {"sampling": "none", "budget": None}
+    # where everything is sent both losses and both gradients are the same algorithm
+    everything = {"sampling": "none", "budget": None, "loss": LOSSES[0], "gradient": GRADIENTS[0]}
     unsampled = {
         "unsampled": [small | everything | long],
         "unsampled-larger": [larger | everything],
-        "unsampled-exponents": [small | everything | {"exponent": exponent} | AT_MAIN for exponent in EXPONENTS],
+        "unsampled-exponents": [small | everything | {"exponent": exponent} | at_main for exponent in EXPONENTS],
     }
     for name, chosen in unsampled.items():  # nothing is drawn, so one seed says all
         made[name] = Study(name=name, trial=synthetic, settings=chosen, seeds=[0])
     return made
 
 
+def budgets_of(parameters) -> list[int]:
+    """The budgets of Figure 4 that do not exceed the number of predictors."""
+    return [budget for budget in BUDGETS if budget <= parameters.predictors]
+
+
 def _on_random_densities(parameters) -> dict[str, Study]:
     ways = [{"sampling": sampling, "gradient": gradient} for sampling, gradient in SQUARED_WAYS]
-    settings = [way | {"budget": 5, "predictors": 20, "rounds": rounds} for way in ways for rounds in SQUARED_ROUNDS]
-    name, seeds = "corollary-3", range(parameters.seeds)
-    return {name: Study(name=name, trial=squared_mixture, settings=settings, seeds=seeds)}
+    ways_and_rounds = [way | {"budget": 5, "rounds": rounds} for way in ways for rounds in SQUARED_ROUNDS]
+    biased = {"sampling": "weighted", "gradient": "importance", "budget": 2}
+    repeated = [
+        biased | {"rounds": rounds, "repeats": repeats}
+        for rounds, growing in GROWING_REPEATS.items()
+        for repeats in sorted({1, growing})
+    ]
+    declared = {"corollary-3": ways_and_rounds, "corollary-2-rate": repeated}
+    return {
+        name: Study(
+            name=name,
+            trial=squared_mixture,
+            settings=[one | {"predictors": 20} for one in settings],
+            seeds=range(parameters.seeds),
+        )
+        for name, settings in declared.items()
+    }
+
+
+def _words(parameters) -> dict:
+    """What all trials of Figure 5's kind share."""
+    curve = _curve_of(parameters.shakespeare_rounds, SHAKESPEARE_HORIZONS)
+    return {"budget_share": parameters.budget_share, "step": parameters.shakespeare_step} | curve
 
 
 def _on_words(parameters) -> dict[str, Study]:
-    half = {"budget_share": 0.5} | _curve_of(parameters.shakespeare_rounds, SHAKESPEARE_HORIZONS)
-    game = _curve_of(parameters.aflboost_rounds)
-    unsampled = {"sampling": "none", "gradient": "sent"} | game
-    agnostics = [{"method": "AFLBoost", "sampling": "weighted", "gradient": g} | game for g in ("sent", "importance")]
-    seeds, game_seeds = range(parameters.shakespeare_seeds), range(parameters.aflboost_seeds)
+    words = _words(parameters)
+    seeds = range(parameters.shakespeare_seeds)
+    chosen = {"loss": parameters.loss, "gradient": parameters.gradient}
+    rule, entire = {"sampling": parameters.sampling}, {"corpus": "entire"}
+    everything = {"sampling": "none", "loss": LOSSES[0], "gradient": GRADIENTS[0]}
+    compared = [words | reading | choice for reading in READINGS for choice in grid({"sampling": SAMPLED})]
     declared = {
-        "figure-5": (unigram_mixture, [{"sampling": rule} | half for rule in (*SAMPLED, "filled")], seeds),
-        "unsampled-words": (unigram_mixture, [{"sampling": "none"} | half], [0]),
-        "choices-words": (
-            unigram_mixture,
-            [{"sampling": rule, "gradient": "importance"} | half for rule in SAMPLED],
+        "figure-5": ([one | entire for one in compared] + [words | chosen | entire | {"sampling": "filled"}], seeds),
+        "figure-5-train": ([one | {"corpus": "train"} for one in compared], seeds),
+        "unsampled-words": ([words | everything | {"corpus": corpus} for corpus in CORPORA], [0]),
+        "some-clients": (
+            [
+                words | chosen | rule | entire | {"client_share": SOME_CLIENTS, "client_weighting": weighting}
+                for weighting in ("sampled", "unbiased")
+            ],
             seeds,
         ),
-        "aflboost": (agnostic, agnostics, game_seeds),
-        "aflboost-steps": (
-            agnostic,
-            [{"method": "AFLBoost", "step_domains": step} | unsampled for step in STEPS_OF_DOMAINS],
-            [0],
-        ),
-        "aflboost-smoothing": (
-            agnostic,
-            [agnostics[1] | {"smoothing": smoothing} for smoothing in SMOOTHINGS],
-            game_seeds,
-        ),
-        "unsampled-domains": (
-            agnostic,
+    }
+    return {
+        name: Study(name=name, trial=unigram_mixture, settings=settings, seeds=seeds, data=DATA)
+        for name, (settings, seeds) in declared.items()
+    }
+
+
+def _on_domains(parameters) -> dict[str, Study]:
+    game = _curve_of(parameters.aflboost_rounds) | {
+        "step": parameters.aflboost_step,
+        "step_domains": parameters.step_domains,
+        "budget_share": parameters.budget_share,
+        "method": "AFLBoost",
+    }
+    unsampled = game | {"sampling": "none", "loss": LOSSES[0], "gradient": GRADIENTS[0]}
+    sampled = game | {"sampling": parameters.sampling}
+    chosen = sampled | {"loss": parameters.loss, "mirror_domains": parameters.mirror_domains}
+    readings = grid({"weighting": WEIGHTINGS.values(), "mirror_domains": MIRRORS})
+    seeds = range(parameters.aflboost_seeds)
+    declared = {
+        "aflboost": (
             [
-                {"method": "FedBoost", "cap": 1.0} | unsampled,
-                {"method": "AFLBoost", "cap": 1.0} | unsampled,
-                {"method": "AFLBoost", "cap": CAP} | unsampled,
+                sampled | reading | {"loss": loss, "gradient": parameters.gradient}
+                for reading in readings
+                for loss in LOSSES
+            ],
+            seeds,
+        ),
+        "aflboost-importance": ([chosen | {"gradient": "importance"}], seeds),
+        "aflboost-smoothing": (
+            [chosen | {"gradient": parameters.gradient, "smoothing": smoothing} for smoothing in SMOOTHINGS],
+            seeds,
+        ),
+        "aflboost-steps": ([unsampled | {"step_domains": step} for step in STEPS_OF_DOMAINS], [0]),
+        "unsampled-domains": (
+            [
+                unsampled | {"method": "FedBoost", "weighting": "domains", "mirror_domains": MIRRORS[0], "cap": 1.0},
+                *(unsampled | reading | {"cap": 1.0} for reading in readings),
+                unsampled | {"weighting": "domains", "mirror_domains": MIRRORS[0], "cap": CAP},
             ],
             [0],
         ),
+    }
+    return {
+        name: Study(name=name, trial=agnostic, settings=settings, seeds=seeds, data=DATA)
+        for name, (settings, seeds) in declared.items()
+    }
+
+
+def _on_promises(parameters) -> dict[str, Study]:
+    """What Section 1 promises: privacy, adaptation to new data, fewer rounds than from scratch."""
+    words = _words(parameters)
+    seeds = range(parameters.shakespeare_seeds)
+    chosen = {"sampling": parameters.sampling, "loss": parameters.loss, "budget_share": parameters.budget_share}
+    drift = {"rounds": parameters.shakespeare_rounds, "step": parameters.shakespeare_step}
+    curve = {name: words[name] for name in ("rounds", "evaluate")}
+    noisy = chosen | {"rounds": parameters.private_rounds, "client_rate": parameters.client_rate}
+    privately = [
+        noisy | {"model": model, "epsilon": epsilon} | _PRIVATE_STEPS[model]
+        for model in _PRIVATE_STEPS
+        for epsilon in (0.0, *EPSILONS)
+    ]
+    declared = {
+        "drift": (drifting, [chosen | drift | {"gradient": parameters.gradient}], seeds),
+        "from-scratch": (from_scratch, [curve | {"corpus": "entire", "step": s} for s in SCRATCH_STEPS], [0]),
+        "private": (private, privately, seeds),
     }
     return {
         name: Study(name=name, trial=trial, settings=settings, seeds=seeds, data=DATA)

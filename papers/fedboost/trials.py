@@ -3,12 +3,13 @@
 A seed varies the draws of predictors (and of clients, where only some take part); the data are the same for all seeds.
 """
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
-from fedrepro.algorithms import aflboost, fedboost
-from fedrepro.algorithms.domains import CappedSimplex, Simplex
+from fedrepro.algorithms import aflboost, dp_fedboost, fedboost
+from fedrepro.algorithms.domains import CappedSimplex, Simplex, uniform
 from fedrepro.algorithms.ensembles.fedboost import objective
 from fedrepro.data import shakespeare
 from fedrepro.data.federation import Federation
@@ -17,11 +18,11 @@ from fedrepro.models.ensemble import from_densities, point_masses, unigrams
 from fedrepro.streams import stream
 from fedrepro.trace import Trace
 
-SYNTHETIC_STEP = 0.001  # Section 5.1
-SHAKESPEARE_STEP = 0.01  # Section 5.2
 KEPT_COSTS = 1_000  # the first rounds whose costs are kept
 DOMAIN_NAMES = ("smallest roles", "small roles", "large roles", "largest roles")
 SMOOTHING = 0.01  # of AFLBoost's predictors where they are sampled: Section 3 asks for positive densities
+PUBLIC_SMOOTHING = 0.1  # of the public predictors of private training, by the uniform distribution over the vocabulary
+DELTA = 1e-4  # of private training: below one over the number of its clients
 
 
 def synthetic(
@@ -32,8 +33,10 @@ def synthetic(
     budget: float | None,
     rounds: int,
     evaluate: list[int],
-    exponent: float = 1.0,
-    gradient: str = "sent",
+    loss: str,
+    gradient: str,
+    exponent: float,
+    step: float,
     repeats: int = 1,
     draws: str = "dense",
 ) -> Trace:
@@ -43,9 +46,10 @@ def synthetic(
         federation,
         ensemble,
         rounds=rounds,
-        step=SYNTHETIC_STEP,
+        step=step,
         budget=budget,
         sampling=sampling,
+        loss=loss,
         gradient=gradient,
         repeats=repeats,
         draws=draws,
@@ -63,32 +67,143 @@ def unigram_mixture(
     budget_share: float,
     rounds: int,
     evaluate: list[int],
-    gradient: str = "sent",
+    loss: str,
+    gradient: str,
+    step: float,
+    corpus: str,
+    client_share: float = 1.0,
+    client_weighting: str = "sampled",
 ) -> Trace:
-    """Section 5.2: one unigram model per Shakespearean role. The losses are divergences from the pooled corpus."""
-    federation = roles(data["shakespeare"])
+    """Section 5.2: one unigram model per Shakespearean role. The losses are divergences from the pooled corpus.
+
+    ``corpus`` is ``entire`` or ``train``, one of the two splits in which the data set is published. A share of the
+    roles below one takes part in a round.
+    """
+    federation = roles(data["shakespeare"], corpus)
     ensemble = unigrams(federation)
     budget = budget_share * len(ensemble)
     trace = fedboost(
         federation,
         ensemble,
         rounds=rounds,
-        step=SHAKESPEARE_STEP,
+        step=step,
         budget=budget,
         sampling=sampling,
+        loss=loss,
         gradient=gradient,
+        clients_per_round=max(1, round(client_share * federation.n_clients)),
+        client_weighting=client_weighting,
         evaluate=evaluate,
         seed=seed,
     )
     return _as_divergence(trace, objective(federation, ensemble).entropy(), budget)
 
 
-def squared_mixture(*, seed: int, sampling: str, gradient: str, budget: float, rounds: int, predictors: int) -> Trace:
+def from_scratch(*, seed: int, data: dict, step: float, rounds: int, evaluate: list[int], corpus: str) -> Trace:
+    """The whole unigram model instead of an ensemble: a parameter for every word, by the same mirror descent.
+
+    A point mass on each word for a predictor makes the weights the model's own probabilities. Nothing is sampled.
+    """
+    federation = roles(data["shakespeare"], corpus)
+    words = point_masses(int(federation.y.max()) + 1)
+    trace = fedboost(federation, words, rounds=rounds, step=step, sampling="none", evaluate=evaluate, seed=seed)
+    return _as_divergence(trace, objective(federation, words).entropy(), None)
+
+
+def drifting(
+    *,
+    seed: int,
+    data: dict,
+    sampling: str,
+    budget_share: float,
+    rounds: int,
+    loss: str,
+    gradient: str,
+    step: float,
+) -> Trace:
+    """Section 1: the data change, the predictors stay, and only the weights are trained again.
+
+    The predictors are the unigram models of all roles. At first the clients are the largest roles; then they are the
+    smallest ones. The losses are divergences from the pooled words of the latter: ``kept`` of the weights from before
+    the change, ``even`` of untrained weights, and of weights that are trained again.
+    """
+    everybody = roles_in_domains(data["shakespeare"])
+    ensemble = unigrams(everybody)
+    settings = {"rounds": rounds, "step": step, "budget": budget_share * len(ensemble), "sampling": sampling}
+    settings |= {"loss": loss, "gradient": gradient, "evaluate": 2, "seed": seed}
+    before, after = (_only(everybody, domain) for domain in (len(DOMAIN_NAMES) - 1, 0))
+    old = fedboost(before, ensemble, **settings)
+    again = fedboost(after, ensemble, **settings)
+    goal = objective(after, ensemble)
+    least = goal.entropy()
+    columns = {name: values - least if "loss" in name else values for name, values in again.columns.items()}
+    values = {name: goal.value(old.final[name]) - least for name in ("alpha", "average")}
+    return Trace(columns, {"kept_last": values["alpha"], "kept_average": values["average"]})
+
+
+def private(
+    *,
+    seed: int,
+    data: dict,
+    model: str,
+    epsilon: float,
+    step: float,
+    rounds: int,
+    client_rate: float,
+    clip: float,
+    sampling: str,
+    budget_share: float,
+    loss: str,
+) -> Trace:
+    """Section 1: weights, or a whole model, trained with differential privacy for every client.
+
+    Every other role is public and gives a predictor, smoothed by the uniform distribution over the vocabulary; the
+    other roles are the clients. ``model`` is ``ensemble`` or ``whole`` (a parameter for every word). ε = 0 stands for
+    no noise. The losses are divergences from the clients' pooled words.
+    """
+    everybody = roles(data["shakespeare"], "entire")
+    vocabulary = int(everybody.y.max()) + 1
+    odd = np.arange(everybody.n_clients) % 2 == 1
+    clients, public = _members(everybody, odd), _members(everybody, ~odd)
+    if model == "ensemble":
+        ensemble = replace(
+            unigrams(public, smoothing=PUBLIC_SMOOTHING),
+            columns=vocabulary,
+            background=np.full(vocabulary, 1.0 / vocabulary),
+        )
+    else:
+        ensemble = point_masses(vocabulary)
+    trace = dp_fedboost(
+        clients,
+        ensemble,
+        rounds=rounds,
+        step=step,
+        epsilon=epsilon or None,
+        delta=DELTA,
+        client_rate=client_rate,
+        clip=clip,
+        largest_share=2.0 / clients.n_clients,
+        budget=budget_share * len(ensemble),
+        sampling=sampling if model == "ensemble" else "none",
+        loss=loss,
+        evaluate=2,
+        seed=seed,
+    )
+    least = objective(clients, point_masses(vocabulary)).entropy()
+    columns = {name: values - least if "loss" in name else values for name, values in trace.columns.items()}
+    kept = ("noise_multiplier", "noise_std", "measured_std", "noises", "cut")
+    return Trace(columns, {name: trace.final[name] for name in kept})
+
+
+def squared_mixture(
+    *, seed: int, sampling: str, gradient: str, budget: float, rounds: int, predictors: int, repeats: int = 1
+) -> Trace:
     """Section 4.2: a random mixture of densities under the squared loss, by Euclidean mirror descent.
 
     The densities reach from peaked to flat: under weighted sampling the bias 2 α ‖h‖² (1/γ − 1) is nearly the same for
     predictors of the same norm, and a common shift of the gradient has no effect on the simplex. The step falls as
-    1/√T, as in Theorem 2. The losses are the excess over the true mixture's. A seed varies the densities, too.
+    1/√T, as in Theorem 2, with T the number of steps: rounds over repeats. The losses are the excess over the true
+    mixture's. A seed varies the densities, too.
     """
     elements = 30
     draws = stream("fedboost", "split", seed)
@@ -101,7 +216,8 @@ def squared_mixture(*, seed: int, sampling: str, gradient: str, budget: float, r
         federation,
         from_densities(densities),
         rounds=rounds,
-        step=0.3 / np.sqrt(rounds),
+        step=0.3 / np.sqrt(rounds // repeats),
+        repeats=repeats,
         budget=budget,
         sampling=sampling,
         loss="squared",
@@ -123,35 +239,45 @@ def agnostic(
     method: str,
     sampling: str,
     gradient: str,
+    loss: str,
     rounds: int,
     evaluate: list[int],
+    step: float,
+    step_domains: float,
+    budget_share: float,
+    weighting: str = "domains",
+    mirror_domains: str = "euclidean",
     cap: float = 1.0,
-    step_domains: float = 0.01,
     smoothing: float = SMOOTHING,
 ) -> Trace:
-    """Section 4.3 on Shakespeare's roles in four domains of equal numbers of roles, by how much they say."""
+    """Section 4.3 on Shakespeare's roles in four domains of equal numbers of roles, by how much they say.
+
+    FedBoost is the same with λ held at the domains' shares m_d / m.
+    """
     federation = roles_in_domains(data["shakespeare"])
     ensemble = unigrams(federation, smoothing=0.0 if sampling == "none" else smoothing)
     return aflboost(
         federation,
         ensemble,
         rounds=rounds,
-        step=SHAKESPEARE_STEP,
+        step=step,
         step_domains=step_domains,
-        budget=len(ensemble) / 2,
+        budget=budget_share * len(ensemble),
         sampling=sampling,
+        loss=loss,
         gradient=gradient,
-        mixtures=Simplex() if cap >= 1.0 else CappedSimplex(cap),
-        weighting="domains" if method == "AFLBoost" else "printed",
+        mixtures=uniform(federation) if method == "FedBoost" else Simplex() if cap >= 1.0 else CappedSimplex(cap),
+        weighting=weighting,
+        mirror_domains=mirror_domains,
         evaluate=evaluate,
         seed=seed,
     )
 
 
 @cache
-def roles(variant: str | None = None) -> Federation:
+def roles(variant: str | None = None, corpus: str = "entire") -> Federation:
     """Shakespeare's roles with the words they say; by default in the best edition at hand."""
-    return shakespeare.federation("train", variant)
+    return shakespeare.federation("all" if corpus == "entire" else corpus, variant)
 
 
 @cache
@@ -160,6 +286,17 @@ def roles_in_domains(variant: str | None = None) -> Federation:
     federation = roles(variant)
     rank = np.argsort(np.argsort(federation.sizes, kind="stable"), kind="stable")
     return federation.with_domains(rank * len(DOMAIN_NAMES) // federation.n_clients, DOMAIN_NAMES)
+
+
+def _members(federation: Federation, chosen: np.ndarray) -> Federation:
+    """The federation of some of the clients, with the same numbers of elements."""
+    owner = np.repeat(np.arange(federation.n_clients), federation.sizes)
+    held = chosen[owner]
+    return Federation.from_arrays(None, federation.y[held], owner[held])
+
+
+def _only(federation: Federation, domain: int) -> Federation:
+    return _members(federation, federation.domain_of_clients == domain)
 
 
 def _as_divergence(trace: Trace, entropy: float, budget: float | None) -> Trace:

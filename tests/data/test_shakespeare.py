@@ -108,7 +108,7 @@ def test_clean():
 
 
 def test_unknown_split(no_publisher):
-    with pytest.raises(UserError, match="choose train or test"):
+    with pytest.raises(UserError, match="choose train, test or all"):
         shakespeare.federation("valid")
 
 

@@ -16,7 +16,7 @@ from fedrepro.kernels.mirror import Mirror
 from fedrepro.kernels.mixture import Loss, Problem, pull_of_clients
 from fedrepro.kernels.sampling import Sampling
 
-LOSSES = ("log", "squared density", "squared prediction")
+LOSSES = ("log", "generalised-kl", "squared density", "squared prediction")
 PLAIN = {"loss": "log", "sampling": "weighted", "gradient": "sent", "mirror": "entropy", "budget": 4.0, "step": 0.05}
 
 
@@ -63,7 +63,7 @@ def run(problem, rules, costs, uniforms, clients, shares, in_skips=False, state=
 
 
 def possible(loss, gradient, mirror):
-    return loss != "log" or (gradient in ("sent", "importance") and mirror == "entropy")
+    return loss.startswith("squared") or (gradient in ("sent", "importance") and mirror == "entropy")
 
 
 CHOICES = [

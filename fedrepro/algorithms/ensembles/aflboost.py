@@ -3,8 +3,9 @@
 Jenny Hamer, Mehryar Mohri, Ananda Theertha Suresh. FedBoost: Communication-Efficient Algorithms for Federated
 Learning. ICML 2020. Figure 2, with its numbering of the steps.
 
-Two readings of the printed algorithm are offered, because it cannot be meant as it stands: step 4 weighs client j by
-m_j / m, which leaves λ out of the gradient by α. A client of domain d must weigh λ_d m_j / m_d.
+A client of domain d has the loss λ_d L_j(α): λ enters its gradient by α, and its gradient by λ_d is L_j(α). Steps 4
+and 5 sum them with weights m_j / m. That is the objective (11), Σ λ_d L_d, only where all domains are of the same
+size; elsewhere domain d has the loss (m_d / m) L_d in the game. With weights m_j / m_d it is (11). Both are offered.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from fedrepro.algorithms.arguments import (
     evaluation_steps,
 )
 from fedrepro.algorithms.domains import Mixtures, Simplex
-from fedrepro.algorithms.ensembles.fedboost import Objective, check_map_suits_loss, objective
+from fedrepro.algorithms.ensembles.fedboost import Objective, check_map_suits_loss, objective, own_loss
 from fedrepro.algorithms.resuming import restore
 from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
@@ -51,6 +52,7 @@ def aflboost(
     mirror: str = "entropy",
     gradient: str = "sent",
     mixtures: Mixtures | None = None,
+    mirror_domains: str = "euclidean",
     weighting: str = "domains",
     clients_per_round: int | None = None,
     evaluate: int | Sequence[int] = 50,
@@ -60,7 +62,8 @@ def aflboost(
     """Learn the weights of an ensemble against the worst mixture of the domains.
 
     The loss of a domain is the Bregman divergence of Section 3: for ``"log"`` the Kullback-Leibler divergence from the
-    domain's distribution to the ensemble, for ``"squared"`` the squared distance between the two.
+    domain's distribution to the ensemble, for ``"generalised-kl"`` the generalised one, which differs at an ensemble
+    that was only partly sent, for ``"squared"`` the squared distance between the two.
 
     Parameters
     ----------
@@ -69,24 +72,30 @@ def aflboost(
     rounds, step, step_domains
         Rounds, and the step sizes η_α and η_λ.
     budget, sampling, loss, mirror, gradient, clients_per_round, evaluate, callbacks, seed
-        As in `fedboost`. The log loss of an ensemble that was only partly sent is infinite on a word that nobody sent
-        covers, so with sampling the predictors must be smoothed.
+        As in `fedboost`; no gradient is corrected. The log loss of an ensemble that was only partly sent is infinite
+        on a word that nobody sent covers, so with sampling the predictors must be smoothed.
     mixtures
         Λ: `Simplex` (default), `CappedSimplex`, `Box`, `L1Ball` or `Hull` of `fedrepro.algorithms.domains`.
+    mirror_domains
+        The mirror map of λ: ``"euclidean"`` or ``"entropy"``. Figure 2 has one F for both players; AFL, on which it
+        builds, projects λ in the Euclidean sense. A `Hull` knows only the Euclidean projection.
     weighting
-        ``"domains"``: client j of domain d weighs λ_d m_j / m_d; ``"printed"``: m_j / m, as in step 4 of Figure 2.
+        Of client j of domain d in steps 4 and 5: ``"domains"``, m_j / m_d, which is the objective (11) and, with p/N in
+        front where N clients are drawn, unbiased; ``"printed"``, m_j / m with m the samples of the drawn clients.
 
     Returns
     -------
     Trace
         Columns ``round``, ``worst`` and ``average_worst`` (largest loss over Λ of the last and of the averaged
-        iterate), ``gap`` (an upper bound on the duality gap of the averaged pair, exact for predictors that are not
-        smoothed: the inner minimum is taken over all densities, where Lemma 1 gives it), ``sent``, ``received``.
+        iterate), ``gap_bound`` (a bound from above on the duality gap of the averaged pair, and so on the excess of
+        ``average_worst``: the inner minimum is taken over all densities, where Lemma 1 gives it; it is the gap itself
+        only where the ensemble can be every mixture of the domains, and it falls with λ, too), ``sent``, ``received``.
         ``final`` holds ``alpha``, ``average``, ``mixture`` (λ), ``average_mixture`` and ``domain_losses``.
     """
     goal = objective(federation, ensemble, loss)
     mixtures = Simplex() if mixtures is None else mixtures
     _check(federation, ensemble, rounds, step, step_domains, gradient, weighting)
+    of_domains = chosen("mirror_domains", mirror_domains, Mirror)
     per_round = checked_clients(clients_per_round, federation.n_clients)
     ones = np.ones(goal.size)
     rules = rounds_of.Rules(
@@ -98,14 +107,16 @@ def aflboost(
         step=float(step),
     )
     check_map_suits_loss(goal, mirror)
-    if goal.loss == Loss.LOG and sampling != "none" and ensemble.smoothing == 0:
+    if goal.loss != Loss.SQUARED and gradient == "full":
+        raise UserError(f"gradient='full' is for the squared loss: the {loss} loss has no such gradient.")
+    if goal.loss != Loss.SQUARED and sampling != "none" and ensemble.smoothing == 0:
         raise UserError(
             "The log loss of a partly sent ensemble is infinite on elements that nobody sent covers: "
             "smooth the predictors (unigrams(..., smoothing=0.01)) or use sampling='none'."
         )
-    game, prices = _Game(federation, goal), rounds_of.prices_of(ones)
+    game, prices = _Game(federation, goal, weighting), rounds_of.prices_of(ones)
     state, work = rounds_of.start(goal.size), rounds_of.workspace(goal.size, goal.problem.rows)
-    lam = mixtures.project(np.full(game.domains, 1.0 / game.domains))
+    lam = mixtures.project(np.full(game.domains, 1.0 / game.domains), mirror_domains)
     lam_sum, moved = np.zeros(game.domains), np.empty(game.domains)
     predictors, client_draws = stream("aflboost", "sampling", seed), stream("aflboost", "batch", seed)
     recorder = Recorder(callbacks=callbacks)
@@ -128,21 +139,23 @@ def aflboost(
             rounds_of.weigh_sent(state, work, n)  # step 3 i
             mix_sent(goal.problem, work.sent, work.coefficients, n, work.mixture)
             losses = game.losses(work.mixture, observed)  # steps 3 ii and 5
-            weights = lam if weighting == "domains" else game.shares
-            np.dot(weights, observed.distributions, out=work.pull)
-            mass = float(weights @ observed.mass)
-            gradient_of_mixture(goal.problem, goal.loss, mass, work, n)  # step 4
+            np.dot(lam, observed.distributions, out=work.pull)
+            scalars += int(goal.problem.indptr[work.sent[:n] + 1].sum() - goal.problem.indptr[work.sent[:n]].sum()) + n
+            predictors_sent += n
+            coordinates = goal.size if gradient == "full" else n
+            if gradient == "full":
+                work.sent[:] = np.arange(goal.size)
+            mass = float(lam @ observed.mass)
+            gradient_of_mixture(goal.problem, goal.loss, mass, work, coordinates)  # step 4
             work.mixture[:] = 0.0
             if gradient == "importance":
                 work.gradient[:n] /= work.gamma[:n]
-            scalars += int(goal.problem.indptr[work.sent[:n] + 1].sum() - goal.problem.indptr[work.sent[:n]].sum()) + n
-            predictors_sent += n
             rounds_of.count_round(state)
-            rounds_of.mirror_update(rules, state, work, n)  # step 6
+            rounds_of.mirror_update(rules, state, work, coordinates)  # step 6
             lam_sum += lam
             if n > 0:  # nobody has a loss to report where nothing was sent
-                mirror_step(Mirror.number("euclidean"), lam, losses, float(step_domains), moved)  # step 7
-                lam = mixtures.project(moved)
+                mirror_step(of_domains, lam, losses, float(step_domains), moved)  # step 7
+                lam = mixtures.project(moved, mirror_domains)
             done += 1
         alpha = rounds_of.current_weights(state, rules.mirror)
         average = rounds_of.average_weights(state) if done else alpha
@@ -151,7 +164,7 @@ def aflboost(
             round=float(done),
             worst=float(mixtures.worst(game.losses(goal.mixture(alpha)))),
             average_worst=float(average_worst),
-            gap=float(average_worst - game.least(lam_sum / done if done else lam)),
+            gap_bound=float(average_worst - game.least(lam_sum / done if done else lam)),
             sent=float(scalars * per_round),
             received=float((predictors_sent + done) * per_round),
         )
@@ -164,65 +177,76 @@ def aflboost(
             "average_mixture": lam_sum / done if done else lam,
             "domain_losses": game.losses(goal.mixture(average)),
         },
-        model=Mixture.of("alpha", ensemble, loss),
+        model=Mixture.of("alpha", ensemble, own_loss(loss)),
     )
 
 
 class _Observed:
-    """What the clients of a round hold: per domain the sum of their shares times their distributions."""
+    """What the clients of a round hold: per domain the sum of their weights times their distributions."""
 
     def __init__(self, distributions: np.ndarray, mass: np.ndarray, least: np.ndarray):
         self.distributions = distributions  # (domains, elements)
-        self.mass = mass  # sum of the shares, 1 where all clients take part
-        self.least = least  # F(D_d) summed with the same shares: what makes the loss a divergence
+        self.mass = mass  # sum of the weights: 1 (or m_d / m, as printed) where all clients take part
+        self.least = least  # F(D_d) summed with the same weights: what makes the loss a divergence
 
 
 class _Game:
     """The domains' side: distributions D_d = sum over the clients of d of m_j / m_d D_j, and divergences from them."""
 
-    def __init__(self, federation: Federation, goal: Objective):
+    def __init__(self, federation: Federation, goal: Objective, weighting: str = "domains"):
         self.goal = goal
+        self.weighting = weighting
         self.domain = federation.domain_of_clients
         self.domains = federation.n_domains
         self.shares = np.bincount(self.domain, goal.client_weights, self.domains)  # m_d / m
         self.client_share = goal.client_weights / self.shares[self.domain]  # m_j / m_d
-        self.everyone = self._gather(np.arange(self.domain.size), 1.0)
+        everyone = np.arange(self.domain.size)
+        self.laws = np.zeros((self.domains, goal.problem.rows))  # D_d
+        for d in range(self.domains):
+            members = np.flatnonzero(self.domain == d)
+            pull_of_clients(goal.problem, members, self.client_share[members], self.laws[d])
+        self.everyone = self._gather(everyone, self.client_share)
+        self.in_full = self.everyone if weighting == "domains" else self._gather(everyone, goal.client_weights)
 
     def observe(self, per_round: int, draws: np.random.Generator) -> _Observed:
+        """The clients of a round, weighed as steps 4 and 5 do."""
         if per_round == self.domain.size:
-            return self.everyone
+            return self.in_full
         clients = np.sort(sample_without_replacement(draws.random(self.domain.size), per_round))
-        return self._gather(clients, self.domain.size / per_round)
+        if self.weighting == "printed":
+            drawn = self.goal.client_weights[clients]
+            return self._gather(clients, drawn / drawn.sum())
+        return self._gather(clients, self.domain.size / per_round * self.client_share[clients])
 
     def losses(self, mixture: np.ndarray, observed: _Observed | None = None) -> np.ndarray:
-        """B_F(D_d || mixture) for each domain."""
+        """B_F(D_d || mixture) for each domain, as observed, or with all clients and weights m_j / m_d."""
         seen = self.everyone if observed is None else observed
-        if self.goal.loss == Loss.LOG:
+        if self.goal.loss != Loss.SQUARED:
             covered = mixture > 0
             missed = seen.distributions[:, ~covered].sum(axis=1) > 0
             cross = -(seen.distributions[:, covered] @ np.log(mixture[covered]))
-            return np.where(missed, np.inf, cross + seen.least)
+            beyond = mixture.sum() - 1.0 if self.goal.loss == Loss.GENERALISED_KL else 0.0
+            return np.where(missed, np.inf, cross + seen.least + seen.mass * beyond)
         return seen.mass * (mixture @ mixture) - 2 * (seen.distributions @ mixture) + seen.least
 
     def least(self, lam: np.ndarray) -> float:
         """min over all densities h of sum_d lam_d B_F(D_d || h), which Lemma 1 puts at the mixture of the D_d."""
-        return float(lam @ self.losses(lam @ self.everyone.distributions))
+        return float(lam @ self.losses(lam @ self.laws))
 
-    def _gather(self, clients: np.ndarray, scale: float) -> _Observed:
+    def _gather(self, clients: np.ndarray, weights: np.ndarray) -> _Observed:
         distributions = np.zeros((self.domains, self.goal.problem.rows))
         for d in range(self.domains):
-            members = clients[self.domain[clients] == d]
-            pull_of_clients(self.goal.problem, members, scale * self.client_share[members], distributions[d])
-        mass = scale * np.bincount(self.domain[clients], self.client_share[clients], self.domains)
-        whole = distributions if scale == 1.0 else self.everyone.distributions
-        if self.goal.loss == Loss.LOG:
-            logs = np.log(whole, out=np.zeros_like(whole), where=whole > 0)
+            members = self.domain[clients] == d
+            pull_of_clients(self.goal.problem, clients[members], weights[members], distributions[d])
+        mass = np.bincount(self.domain[clients], weights, self.domains)
+        if self.goal.loss != Loss.SQUARED:
+            logs = np.log(self.laws, out=np.zeros_like(self.laws), where=self.laws > 0)
             return _Observed(distributions, mass, (distributions * logs).sum(axis=1))
-        return _Observed(distributions, mass, mass * (whole**2).sum(axis=1))
+        return _Observed(distributions, mass, mass * (self.laws**2).sum(axis=1))
 
 
 def _check(federation, ensemble, rounds, step, step_domains, gradient, weighting) -> None:
-    check_known("gradient", gradient, ("sent", "importance"))
+    check_known("gradient", gradient, ("sent", "importance", "full"))
     check_known("weighting", weighting, ("domains", "printed"))
     check_positive("step", step)
     check_positive("step_domains", step_domains)

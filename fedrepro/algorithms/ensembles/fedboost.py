@@ -67,10 +67,11 @@ class Objective:
         """The loss L(alpha) = sum_j w_j L_j(alpha); infinite where the ensemble misses an element that occurs."""
         weights = self.client_weights if client_weights is None else client_weights
         pull, mixture = self.pull(weights), self.mixture(alpha)
-        if self.loss == Loss.LOG:
+        if self.loss != Loss.SQUARED:
             seen = pull > 0
+            beyond = alpha.sum() - 1.0 if self.loss == Loss.GENERALISED_KL else 0.0
             with np.errstate(divide="ignore"):
-                return float(-np.dot(pull[seen], np.log(mixture[seen])))
+                return float(-np.dot(pull[seen], np.log(mixture[seen])) + weights.sum() * beyond)
         if self.problem.targets.size:
             return float(np.dot(pull, (mixture - self.problem.targets) ** 2))
         owner = np.repeat(np.arange(weights.size), np.diff(self.problem.client_indptr))
@@ -103,25 +104,26 @@ def objective(federation: Federation, ensemble: Ensemble, loss: str = "log") -> 
     ensemble
         The base predictors.
     loss
-        ``"log"`` (for predictions: -log of the predicted probability) or ``"squared"``.
+        ``"log"`` (for predictions: -log of the predicted probability), ``"generalised-kl"`` (see `fedboost`) or
+        ``"squared"``.
     """
     kind, nothing = chosen("loss", loss, Loss), np.zeros(0)
     if ensemble.densities:
         indptr, indices, values = client_distributions(federation)
         rows = max(ensemble.columns, int(federation.y.max()) + 1)
         targets = nothing
-        if loss == "log" and rows > ensemble.columns:
+        if kind != Loss.SQUARED and rows > ensemble.columns:
             raise UserError(
                 f"The federation has element {rows - 1} and the predictors end with element {ensemble.columns - 1}: "
                 "make both from the same vocabulary."
             )
     else:
-        ensemble.check_predicts(federation, loss)
+        ensemble.check_predicts(federation, own_loss(loss))
         indptr, indices = federation.offsets, np.arange(federation.y.size, dtype=np.uint32)
         values = np.repeat(1.0 / federation.sizes, federation.sizes)
         rows = ensemble.columns
-        targets = nothing if loss == "log" else federation.y.astype(np.float64)
-    if ensemble.smoothing > 0 and (kind != Loss.LOG or rows != ensemble.columns):
+        targets = nothing if kind != Loss.SQUARED else federation.y.astype(np.float64)
+    if ensemble.smoothing > 0 and (kind == Loss.SQUARED or rows != ensemble.columns):
         raise UserError("Smoothed predictors are for the log loss on the elements that they were made from.")
     problem = Problem(
         ensemble.indptr,
@@ -136,6 +138,11 @@ def objective(federation: Federation, ensemble: Ensemble, loss: str = "log") -> 
         rows,
     )
     return Objective(problem, kind, np.array(federation.client_weights, dtype=np.float64))
+
+
+def own_loss(loss: str) -> str:
+    """The loss of a trained ensemble: its weights sum to one, where the generalised KL divergence is the log loss."""
+    return "log" if loss == "generalised-kl" else loss
 
 
 @checked
@@ -175,7 +182,9 @@ def fedboost(
         ``"none"`` (everything is sent), ``"uniform"`` (C/q), ``"weighted"`` (eq. 8), or ``"filled"``: eq. (8) scaled
         so that the whole budget is used where some probability is cut at 1 (ours); see `fedrepro.kernels.sampling`.
     loss
-        ``"log"`` (the generalised KL divergence up to a constant) or ``"squared"``.
+        ``"log"``; ``"generalised-kl"``, the Bregman divergence of Section 3.1, which is the log loss (up to a constant
+        of the data) for weights that sum to one, and has a gradient that is larger by one in every coordinate at an
+        alpha~ whose sum may be anything; or ``"squared"``.
     mirror
         ``"entropy"`` or ``"euclidean"`` (F = |x|^2 / 2; for the squared loss); see `fedrepro.kernels.mirror`.
     gradient
@@ -220,8 +229,8 @@ def fedboost(
         step=float(step),
     )
     check_map_suits_loss(goal, mirror)
-    if goal.loss == Loss.LOG and gradient in ("corrected", "full"):
-        raise UserError(f"gradient={gradient!r} is for the squared loss: the log loss has no such gradient.")
+    if goal.loss != Loss.SQUARED and gradient in ("corrected", "full"):
+        raise UserError(f"gradient={gradient!r} is for the squared loss: the {loss} loss has no such gradient.")
     per_round = checked_clients(clients_per_round, p)
     unit = prices.min()  # the cheapest predictor costs one: dyadic classes then bound every probability
     run = rounds_of.new_run(goal.problem, rules._replace(budget=rules.budget / unit), prices / unit, draws == "skips")
@@ -265,7 +274,7 @@ def fedboost(
         recorder.tell(reached)
     return recorder.trace(
         final={"alpha": alpha, "average": average, "cost": sent_cost[:done] * unit, "predictors": sent_count[:done]},
-        model=Mixture.of("alpha", ensemble, loss),
+        model=Mixture.of("alpha", ensemble, own_loss(loss)),
     )
 
 
@@ -293,5 +302,5 @@ def _check(rounds, repeats, step, client_weighting, draws) -> None:
 
 def check_map_suits_loss(goal: Objective, mirror: str) -> None:
     """The iterates of the mirror map stay where the loss is finite."""
-    if goal.loss == Loss.LOG and not MIRROR_MAPS[mirror].keeps_positive:
+    if goal.loss != Loss.SQUARED and not MIRROR_MAPS[mirror].keeps_positive:
         raise UserError(f"mirror={mirror!r} leaves the log loss's domain as soon as a weight is 0: use 'entropy'.")
