@@ -17,6 +17,7 @@ from fedrepro.kernels.mirror import Mirror, mirror_project, mirror_step
 from fedrepro.kernels.mirror.entropy import log_step, normalise_logs
 
 _ENTROPY = Mirror.number("entropy")
+_SMALLEST = 1e-300  # of a weight: below, its logarithm still stands in the state, and a log loss would be infinite
 
 
 class State(NamedTuple):
@@ -35,11 +36,11 @@ def start(q):
 
 
 def current_weights(state, mirror):
-    """The iterate alpha, normalised; the state is left alone."""
+    """The iterate alpha, normalised; the state is left alone. With negative entropy no weight is zero."""
     if mirror != _ENTROPY:
         return state.weights.copy()
     alpha = np.exp(state.log_weights - state.log_weights.max())
-    return alpha / alpha.sum()
+    return np.maximum(alpha / alpha.sum(), _SMALLEST)
 
 
 def average_weights(state):

@@ -121,6 +121,14 @@ def test_a_run_can_stop_and_go_on():
         np.testing.assert_array_equal(one, other)
 
 
+def test_no_weight_of_negative_entropy_is_shown_as_zero():
+    state = rounds_of.start(3)
+    state.log_weights[:] = 0.0, -2000.0, -1.0
+    alpha = rounds_of.current_weights(state, Mirror.number("entropy"))
+    assert alpha.min() > 0
+    assert alpha.sum() == pytest.approx(1.0)
+
+
 def test_split_keeps_every_gradient():
     h, owned, targets = random_case(4, q=6, elements=40, density=0.1)
     problem = problem_of(h, owned, targets)
