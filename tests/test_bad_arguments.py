@@ -77,6 +77,10 @@ GOOD = {
     algorithms.aflboost: {
         "federation": WORDS, "ensemble": unigrams(WORDS, smoothing=0.1), "budget": 2.0, "step_domains": 0.1, **ROUNDS,
     },
+    algorithms.dp_fedboost: {
+        "federation": WORDS, "ensemble": unigrams(WORDS, smoothing=0.1), "budget": 2.0, "epsilon": 8.0, "delta": 1e-3,
+        "client_rate": 0.5, "clip": 1.0, **ROUNDS,
+    },
     algorithms.online_fedboost: {"federation": TARGETS, "ensemble": PREDICTED, "budget": 2.0},
     algorithms.efl_fg: {"federation": TARGETS, "ensemble": PREDICTED, "budget": 2.0},
     algorithms.OnlineEnsemble: {

@@ -98,6 +98,10 @@ CALLS = {
         algorithms.aflboost, (WORDS, unigrams(WORDS, smoothing=0.1)),
         MIXED | {"step_domains": 0.1, "clients_per_round": 3},
     ),
+    "dp_fedboost": (
+        algorithms.dp_fedboost, (WORDS, unigrams(WORDS, smoothing=0.1)),
+        MIXED | {"epsilon": 8.0, "delta": 1e-3, "client_rate": 0.5, "clip": 1.0},
+    ),
     "online_fedboost": (
         algorithms.online_fedboost, (TARGETS, from_models([half, first], TARGETS)),
         {"budget": 1.0, "evaluate": 4, "seed": 3},
