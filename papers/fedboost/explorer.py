@@ -24,7 +24,7 @@ CONTROLS = (
     Slider("step", 0.001, 0.0001, 0.1, "η, step", step=0.05, log=True),
     Slider("exponent", 1.0, 0.0, 2.0, "power law's exponent", step=0.05),
     Choice("gradient", ("sent", "importance", "corrected", "full"), "gradient"),
-    Choice("loss", ("log", "squared"), "loss"),
+    Choice("loss", ("log", "generalised-kl", "squared"), "loss"),
 )
 
 
