@@ -75,12 +75,28 @@ stream_of_client_x_y = [(i % 4, x[i], y[i] / 2) for i in range(40)]
 """
 
 
-@pytest.mark.parametrize(
-    "page", ["README.md", "docs/tour.md", "docs/own-data.md", "docs/own-models.md", "docs/verdicts.md"]
-)
+RUN_HERE = ["README.md", *(f"docs/{name}.md" for name in ("tour", "own-data", "own-models", "verdicts", "notebooks"))]
+RUN_ELSEWHERE = {
+    "CONTRIBUTING.md": "tests/kernels/test_new_choices.py",
+    "docs/same-bits.md": "tests/conftest.py",
+    "docs/with-flower.md": "tests/flower/test_docs.py",
+}
+
+
+def snippets_of(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+
+
+def test_every_page_with_code_is_run_by_a_test():
+    shown = {page.relative_to(ROOT).as_posix() for page in PAGES if snippets_of(page)}
+    algorithms = {page for page in shown if page.startswith("docs/algorithms/")}  # tests/test_algorithm_pages.py
+    assert shown - algorithms == {*RUN_HERE, *RUN_ELSEWHERE}
+    assert all((ROOT / test).exists() for test in RUN_ELSEWHERE.values())
+
+
+@pytest.mark.parametrize("page", RUN_HERE)
 def test_snippets_run(page, tmp_path):
-    snippets = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.S)
-    assert snippets
+    snippets = snippets_of(ROOT / page)
     program = tmp_path / "snippets.py"
     short = "".join(snippets).replace("rounds=400", "rounds=4").replace("steps=2000", "steps=4")
     program.write_text(SMALL_DATA + short, encoding="utf-8")
