@@ -12,26 +12,28 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-WITH_FLOWER = sorted(map(str, (ROOT / ".venv-bench").glob("lib/python*/site-packages")))  # an environment of its own
-SETTINGS = {
-    "include": ["fedrepro"],
-    # The peers of the benchmark are scripts that import nothing of ours.
-    "exclude": ["fedrepro/papers", "fedrepro/bench/flower_peer.py", "fedrepro/bench/fedjax_peer.py"]
-    + ([] if WITH_FLOWER else ["fedrepro/flower"]),
-    "extraPaths": WITH_FLOWER,
-    "typeCheckingMode": "standard",
-    "pythonVersion": "3.11",
-}
+WITH_FLOWER = ROOT / ".venv-bench" / "bin" / "python"  # an environment of its own
+# The peers of the benchmark are scripts that import nothing of ours.
+PEERS = ["fedrepro/bench/flower_peer.py", "fedrepro/bench/fedjax_peer.py"]
+SETTINGS = {"typeCheckingMode": "standard", "pythonVersion": "3.11"}
 
 
 def main() -> int:
-    """Run pyright; returns its exit code."""
+    """Run pyright, for the strategies for Flower where that is installed; returns the first exit code that is not 0."""
+    codes = [checked(sys.executable, include=["fedrepro"], exclude=["fedrepro/papers", "fedrepro/flower", *PEERS])]
+    if WITH_FLOWER.exists():
+        codes.append(checked(WITH_FLOWER, include=["fedrepro/flower"]))
+    return next((code for code in codes if code), 0)
+
+
+def checked(python: str | Path, **settings: list[str]) -> int:
+    """What pyright says with the packages of an environment; returns its exit code."""
     with tempfile.TemporaryDirectory(prefix="fedrepro-types-") as folder:
         package = Path(folder) / "fedrepro"
         for part, place in (("fedrepro", package), ("kernels", package / "kernels"), ("papers", package / "papers")):
             shutil.copytree(ROOT / part, place, ignore=shutil.ignore_patterns("__pycache__", "reference", "*.ipynb"))
-        (Path(folder) / "pyrightconfig.json").write_text(json.dumps(SETTINGS))
-        command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--project", folder]
+        (Path(folder) / "pyrightconfig.json").write_text(json.dumps(SETTINGS | settings))
+        command = [sys.executable, "-m", "pyright", "--pythonpath", python, "--project", folder]
         done = subprocess.run(command, capture_output=True, text=True)
     print(done.stdout.replace(f"{folder}/", ""), end="")
     print(done.stderr, end="", file=sys.stderr)
