@@ -30,6 +30,7 @@ EVALUATION_ROWS = 20
 # 8 MB of float32. With all logits of 20 rows at once a step took 77 MB instead of 45 MB of memory of its own, which the
 # system hands out anew in every step: 43 ms instead of 24 ms.
 LOGITS_AT_ONCE = 2_000_000
+FOLDS = 4  # how often a row of logits is halved before its largest is looked for
 
 
 @dataclass(frozen=True)
@@ -328,18 +329,65 @@ def _hidden(
 
 def _layer(x: jax.Array, memory: jax.Array, inputs: jax.Array, recurrent: jax.Array, bias: jax.Array):
     """A layer over all steps of the window; the inputs' share of all gates is one product ahead of the steps."""
-    ahead = jnp.tensordot(x, inputs, 1) + bias
+    return _recurred(jnp.tensordot(x, inputs, 1) + bias, memory, recurrent)
+
+
+# The derivative is written out: JAX's own adds up that of the recurrent weights step by step, 35 products of 20 rows,
+# where one product of 700 rows does the same (a layer's way back takes 9.8 ms instead of 11.2 ms).
+@jax.custom_vjp
+def _recurred(ahead: jax.Array, memory: jax.Array, recurrent: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The outputs of all steps, and the memory after them, from the inputs' share of the gates."""
+    return _forward(ahead, memory, recurrent)[0]
+
+
+def _forward(ahead: jax.Array, memory: jax.Array, recurrent: jax.Array):
+    """The same, and what the way back needs."""
+    units = recurrent.shape[0]
 
     def step(memory, ahead):
         output, cell = memory
-        gates = ahead + output @ recurrent
-        into, forget, out, candidate = jnp.split(gates, 4, axis=-1)
-        cell = jax.nn.sigmoid(forget) * cell + jax.nn.sigmoid(into) * jnp.tanh(candidate)
-        output = jax.nn.sigmoid(out) * jnp.tanh(cell)
-        return (output, cell), output
+        total = ahead + output @ recurrent
+        gates, candidate = jax.nn.sigmoid(total[:, : 3 * units]), jnp.tanh(total[:, 3 * units :])
+        into, forget, out = jnp.split(gates, 3, axis=-1)
+        new = forget * cell + into * candidate
+        squashed = jnp.tanh(new)
+        output = out * squashed
+        return (output, new), (output, (gates, candidate, squashed, cell))
 
-    last, outputs = jax.lax.scan(step, tuple(memory), ahead)
-    return outputs, jnp.stack(last)
+    last, (outputs, kept) = jax.lax.scan(step, tuple(memory), ahead)
+    return (outputs, jnp.stack(last)), (kept, outputs, memory[0], recurrent)
+
+
+def _backward(kept, given):
+    """Derivatives by the inputs' share of the gates and by the recurrent weights; they stop at the window's ends."""
+    of_steps, outputs, first, recurrent = kept
+    of_outputs, _ = given
+
+    def step(carried, given):
+        through_output, through_cell = carried
+        of_output, gates, candidate, squashed, cell = given
+        into, forget, out = jnp.split(gates, 3, axis=-1)
+        of_output = of_output + through_output
+        of_cell = through_cell + of_output * out * (1.0 - squashed * squashed)
+        of_total = jnp.concatenate(
+            [
+                of_cell * candidate * into * (1.0 - into),
+                of_cell * cell * forget * (1.0 - forget),
+                of_output * squashed * out * (1.0 - out),
+                of_cell * into * (1.0 - candidate * candidate),
+            ],
+            axis=-1,
+        )
+        return (of_total @ recurrent.T, of_cell * forget), of_total
+
+    nothing = jnp.zeros_like(first)
+    _, of_ahead = jax.lax.scan(step, (nothing, nothing), (of_outputs, *of_steps), reverse=True)
+    before = jnp.concatenate([first[None], outputs[:-1]])
+    of_recurrent = jnp.tensordot(before, of_ahead, [[0, 1], [0, 1]])
+    return of_ahead, jnp.zeros((2, *first.shape), first.dtype), of_recurrent
+
+
+_recurred.defvjp(_forward, _backward)
 
 
 def _dropped(model: LSTM, x: jax.Array, key: jax.Array | None) -> jax.Array:
@@ -352,7 +400,19 @@ def _dropped(model: LSTM, x: jax.Array, key: jax.Array | None) -> jax.Array:
 def _shifted_logits(hidden: jax.Array, softmax: jax.Array, bias: jax.Array) -> jax.Array:
     """Logits of which the largest is 0, so that no exponential overflows."""
     logits = hidden @ softmax + bias
-    return logits - logits.max(axis=1, keepdims=True)
+    return logits - _largest(logits)
+
+
+def _largest(logits: jax.Array) -> jax.Array:
+    """The largest of each row, as a column.
+
+    XLA compares the numbers of a row one by one, but two halves of it as vectors: of 700 rows of 10,000 numbers the
+    largest are found in 0.8 ms instead of 5.8 ms. Halves overlap where a row is odd.
+    """
+    for _ in range(FOLDS):
+        half = -(-logits.shape[1] // 2)
+        logits = jnp.maximum(logits[:, :half], logits[:, logits.shape[1] - half :])
+    return logits.max(axis=1, keepdims=True)
 
 
 def _in_pieces(model: LSTM, *arrays: jax.Array) -> tuple[jax.Array, ...]:
