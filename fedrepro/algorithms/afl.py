@@ -30,6 +30,7 @@ from fedrepro.kernels import afl as steps_of
 from fedrepro.kernels.afl import Gradient, GradientDomains, Version
 from fedrepro.kernels.mirror import Mirror, mirror_step
 from fedrepro.kernels.optimisers import Optimiser
+from fedrepro.kernels.projections.hull import project_hull
 from fedrepro.kernels.sampling import draw_one
 from fedrepro.models.problem import Batches, Model, Problem, problem_of
 from fedrepro.models.regression import RegressionBatches
@@ -38,6 +39,7 @@ from fedrepro.streams import stream
 from fedrepro.trace import Callback, Recorder, Trace
 
 UNIFORMS_AT_ONCE = 1_000_000  # 8 MB of draws are made ahead of the steps that use them
+_ADAGRAD = Optimiser.number("adagrad")
 
 
 @checked
@@ -55,6 +57,7 @@ def afl(
     gradient_domains: str = "batch",
     optimiser: str = "sgd",
     momentum: float = 0.9,
+    accumulator: float = 0.0,
     version: str = "stochastic",
     mirror: str | None = None,
     radius: float | None = None,
@@ -91,6 +94,9 @@ def afl(
         ``"one-domain"``, p times the loss on a minibatch of one domain that is drawn uniformly, and 0 elsewhere.
     optimiser, momentum
         What makes a step of w from its gradient (`fedrepro.kernels.optimisers`); ``momentum`` is for ``"momentum"``.
+    accumulator
+        Where the sums of squares of ``optimiser="adagrad"`` begin: at 0 as in the algorithm's paper, at 0.1 in
+        TensorFlow.
     version
         ``"stochastic"``: Figure 3. ``"mirror"``: the same with ``mirror="entropy"``. ``"optimistic"``: both players
         step from an anchor along the last gradient before they see the next one. ``"strongly-convex"``: λ is the best
@@ -102,8 +108,9 @@ def afl(
     radius
         W is the ball of this radius around 0; by default all of space.
     penalty, skewness
-        γ and μ of equation (6). The term μ χ²(λ ‖ m̄) is convex in λ, so that its maximum over the simplex is at a
-        corner: it shifts the loss of domain k by μ (m / m_k - 1). It therefore needs the full simplex for Λ.
+        γ and μ of equation (6). The term μ χ²(λ ‖ m̄) is convex in λ, so that the maximum over Λ is at a corner: λ is
+        learned as a mixture of Λ's corners, each of which is as bad as its mixture of losses plus μ χ² at the corner.
+        On the full simplex this shifts the loss of domain k by μ (m / m_k - 1).
     clip
         The largest norm of a stochastic gradient of w; a longer one is shortened.
     evaluate
@@ -145,9 +152,10 @@ def afl(
         penalty=float(penalty),
         clip=np.inf if clip is None else float(clip),
     )
-    _check_combination(version, gradient_domains, optimiser, mirror)
-    if skewness > 0 and not isinstance(mixtures, Simplex):
-        raise UserError("skewness needs Λ = Simplex(): on another set the term of equation (6) is no shift of losses.")
+    _check_combination(version, gradient_domains, optimiser, mirror, accumulator)
+    cornered = skewness > 0 and not isinstance(mixtures, Simplex | Point)
+    if cornered and version == "optimistic":
+        raise UserError("version='optimistic' knows skewness on Λ = Simplex() only: choose another version, or that set.")
     if not fixed and federation.n_domains < 2:
         raise UserError("AFL guards against mixtures of domains: give the federation at least two domains.")
     if not fixed and not version.startswith("strongly-convex"):
@@ -162,19 +170,22 @@ def afl(
         mixtures=mixtures,
         state=steps_of.start(rules, problem.initial(seed), mixture),
         batches=problem.batches(int(batch), seed, active),
-        shift=skewness * (problem.sizes.sum() / problem.sizes - 1.0),
+        shift=np.zeros(mixture.size) if cornered else skewness * (problem.sizes.sum() / problem.sizes - 1.0),
         choices=stream("afl", "sampling", seed),
+        corners=_corners(mixtures, mixture, skewness, problem.sizes) if cornered else None,
     )
+    if rules.optimiser == _ADAGRAD:
+        game.state.memory[:] = accumulator
     run = _run_compiled if _is_compiled(game) else _run_step_by_step
     sent, received = _traffic(rules, problem.n_parameters, int(active.sum()))
     recorder, done = Recorder(federation.domain_names, callbacks=callbacks), 0
     if (saved := recorder.resumed()) is not None:
         done = saved["done"]
-        restore([game.state, game.choices], saved["game"])
+        restore(_moving(game), saved["game"])
         game.batches.restore(saved["batches"])
 
     def reached() -> dict:
-        return {"done": done, "game": [game.state, game.choices], "batches": game.batches.state()}
+        return {"done": done, "game": _moving(game), "batches": game.batches.state()}
 
     for stop in recorder.due(evaluation_steps(evaluate, steps)):
         if stop > done:
@@ -209,6 +220,31 @@ class _Game(NamedTuple):
     batches: Batches
     shift: np.ndarray
     choices: np.random.Generator
+    corners: "_Corners | None" = None
+
+
+class _Corners(NamedTuple):
+    """Λ as the hull of its corners, where (6) adds to the loss of each."""
+
+    mixtures: np.ndarray  # one per row
+    shift: np.ndarray  # μ χ²(corner ‖ m̄)
+    weights: np.ndarray  # of the corners in λ; changed in place
+
+
+def _corners(mixtures: Mixtures, start: np.ndarray, skewness: float, sizes: np.ndarray) -> _Corners:
+    """The corners of Λ, and weights with which they come nearest to λ_0."""
+    corners = mixtures.corners(start.size)
+    shares = sizes / sizes.sum()
+    return _Corners(
+        corners,
+        skewness * ((corners**2 / shares).sum(axis=1) - 1.0),
+        project_hull(start, np.ascontiguousarray(corners))[1],
+    )
+
+
+def _moving(game: _Game) -> list:
+    """All that changes in a run."""
+    return [game.state, game.choices, *([] if game.corners is None else [game.corners.weights])]
 
 
 # --- step by step: any model, any Λ ----------------------------------------------------------------------------------
@@ -238,7 +274,7 @@ def _prepare(game: _Game) -> None:
     elif _responds(rules):
         losses = game.problem.domain_losses(state.w)
         _check_finite(losses, state)
-        state.mixture[:] = game.mixtures.respond(losses + game.shift)
+        state.mixture[:] = _response(game, losses)
 
 
 def _observe(game: _Game) -> None:
@@ -275,9 +311,23 @@ def _ascend(game: _Game) -> None:
         state.mixture[:] = _climbed(game, state.mixture)
 
 
+def _response(game: _Game, losses: np.ndarray) -> np.ndarray:
+    """The worst mixture of Λ."""
+    if game.corners is None:
+        return game.mixtures.respond(losses + game.shift)
+    corners, shift, _ = game.corners
+    return Simplex().respond(corners @ losses + shift) @ corners
+
+
 def _climbed(game: _Game, origin: np.ndarray) -> np.ndarray:
     """A step of λ from ``origin`` along the last gradient, projected on Λ."""
     rules, moved = game.rules, np.empty_like(origin)
+    if game.corners is not None:
+        corners, shift, weights = game.corners
+        stepped = np.empty_like(weights)
+        mirror_step(rules.mirror, weights, corners @ game.state.ascent + shift, rules.step_domains, stepped)
+        weights[:] = Simplex().project(stepped, Mirror.labels()[rules.mirror])
+        return weights @ corners
     mirror_step(rules.mirror, origin, game.state.ascent, rules.step_domains, moved)
     return game.mixtures.project(moved, Mirror.labels()[rules.mirror])
 
@@ -296,7 +346,7 @@ def _draws_domains(rules: steps_of.Rules) -> bool:
 
 
 def _is_compiled(game: _Game) -> bool:
-    known = isinstance(game.mixtures, Simplex | Point)
+    known = type(game.mixtures) in (Simplex, Point)
     return game.problem.regression is not None and known and not _responds(game.rules)
 
 
@@ -376,7 +426,13 @@ def _traffic(rules: steps_of.Rules, n: int, active: int) -> tuple[int, int]:
 # --- checks ----------------------------------------------------------------------------------------------------------
 
 
-def _check_combination(version: str, gradient_domains: str, optimiser: str, mirror: str | None) -> None:
+def _check_combination(
+    version: str, gradient_domains: str, optimiser: str, mirror: str | None, accumulator: float
+) -> None:
+    if not (np.isfinite(accumulator) and accumulator >= 0):
+        raise UserError(f"accumulator={accumulator} is not a finite number of at least 0.")
+    if accumulator > 0 and optimiser != "adagrad":
+        raise UserError(f"accumulator={accumulator} is for optimiser='adagrad' alone: leave it out.")
     if version not in ("stochastic", "mirror") and optimiser != "sgd":
         raise UserError(f"version={version!r} fixes the steps of w: use optimiser='sgd'.")
     if version.startswith("strongly-convex") and gradient_domains != "batch":

@@ -48,6 +48,10 @@ class Mixtures(Protocol):
         """The largest sum of λ_k² / shares_k over the set: equation (4) for shares m_k / m."""
         ...
 
+    def corners(self, domains: int) -> np.ndarray:
+        """Mixtures of that many domains, one per row, whose hull is the set."""
+        ...
+
 
 @dataclass(frozen=True)
 class Simplex:
@@ -64,10 +68,13 @@ class Simplex:
         return float(losses.max())
 
     def respond(self, losses: np.ndarray) -> np.ndarray:
-        return np.eye(losses.size)[np.argmax(losses)]
+        return np.eye(losses.size)[np.argmax(_settled(losses))]
 
     def skewness(self, shares: np.ndarray) -> float:
         return float(1.0 / shares.min())
+
+    def corners(self, domains: int) -> np.ndarray:
+        return np.eye(domains)
 
 
 @dataclass(frozen=True)
@@ -87,13 +94,17 @@ class CappedSimplex:
 
     def respond(self, losses: np.ndarray) -> np.ndarray:
         mixture = np.empty(losses.size)
-        mixture[np.argsort(-losses, kind="stable")] = self._corner(losses.size)
+        mixture[np.argsort(-_settled(losses), kind="stable")] = self._corner(losses.size)
         return mixture
 
     def skewness(self, shares: np.ndarray) -> float:
         # A convex function is largest at a corner, and all corners are orders of one: the smallest shares, whose
         # quotients are the largest, come first.
         return float(np.sum(self._corner(shares.size) ** 2 / np.sort(shares)))
+
+    def corners(self, domains: int) -> np.ndarray:
+        self._check(domains)
+        return _corners_of_box(np.zeros(domains), np.full(domains, self.cap), 1.0)
 
     def _corner(self, domains: int) -> np.ndarray:
         """The corner of the set with falling entries: as many caps as fit, what is left, and zeros."""
@@ -133,7 +144,7 @@ class Box:
     def respond(self, losses: np.ndarray) -> np.ndarray:
         lower, upper = self._bounds(losses.size)
         mixture, left = lower.copy(), 1.0 - lower.sum()
-        for k in np.argsort(-losses, kind="stable"):
+        for k in np.argsort(-_settled(losses), kind="stable"):
             added = min(upper[k] - lower[k], left)
             mixture[k] += added
             left -= added
@@ -141,6 +152,9 @@ class Box:
 
     def skewness(self, shares: np.ndarray) -> float:
         return _largest_at_corners(*self._bounds(shares.size), 1.0, shares)
+
+    def corners(self, domains: int) -> np.ndarray:
+        return _corners_of_box(*self._bounds(domains), 1.0)
 
     def _bounds(self, domains: int) -> tuple[np.ndarray, np.ndarray]:
         if any(bound.ndim > 0 and bound.shape != (domains,) for bound in (self.lower, self.upper)):
@@ -190,10 +204,11 @@ class L1Ball:
 
     def respond(self, losses: np.ndarray) -> np.ndarray:
         self._check(losses.size)
-        mixture, top = self.centre.copy(), int(np.argmax(losses))
+        settled = _settled(losses)
+        mixture, top = self.centre.copy(), int(np.argmax(settled))
         moved = min(self.radius / 2.0, 1.0 - mixture[top])
         mixture[top] += moved
-        for k in np.argsort(losses, kind="stable"):
+        for k in np.argsort(settled, kind="stable"):
             if k != top:
                 taken = min(mixture[k], moved)
                 mixture[k] -= taken
@@ -210,6 +225,16 @@ class L1Ball:
             rest = _largest_at_corners(np.zeros(others.size), others, 1.0 - gained, other_shares)
             largest = max(largest, gained**2 / shares[k] + rest)
         return largest
+
+    def corners(self, domains: int) -> np.ndarray:
+        self._check(domains)
+        found = []
+        for k in range(domains):
+            gained = min(self.centre[k] + self.radius / 2.0, 1.0)
+            others = np.delete(self.centre, k)
+            rest = _corners_of_box(np.zeros(others.size), others, 1.0 - gained)
+            found.append(np.insert(rest, k, gained, axis=1))
+        return np.unique(np.concatenate(found), axis=0)
 
     def _holds(self, mixture: np.ndarray) -> bool:
         self._check(mixture.size)
@@ -246,11 +271,15 @@ class Hull:
 
     def respond(self, losses: np.ndarray) -> np.ndarray:
         self._check(losses.size)
-        return self.points[np.argmax(self.points @ losses)].copy()
+        return self.points[np.argmax(_settled(self.points @ losses))].copy()
 
     def skewness(self, shares: np.ndarray) -> float:
         self._check(shares.size)
         return float((self.points**2 / shares).sum(axis=1).max())
+
+    def corners(self, domains: int) -> np.ndarray:
+        self._check(domains)
+        return self.points.copy()
 
     def _check(self, domains: int) -> None:
         if self.points.shape[1] != domains:
@@ -283,6 +312,10 @@ class Point:
 
     def skewness(self, shares: np.ndarray) -> float:
         return float((self.project(shares) ** 2 / shares).sum())
+
+    def corners(self, domains: int) -> np.ndarray:
+        self._check(domains)
+        return self.mixture[None].copy()
 
     def _check(self, domains: int) -> None:
         if self.mixture.size != domains:
@@ -325,22 +358,36 @@ def _projection(known: dict[str, T], mirror: str, where: str) -> T:
     return known[mirror]
 
 
+def _settled(losses: np.ndarray) -> np.ndarray:
+    """Losses less the largest, to nine digits: rounding decides no tie, and of equal domains the first is the worst.
+
+    Before the first step of a linear model all losses are equal but for the order of their sums.
+    """
+    largest = losses.max()
+    return np.round((losses - largest) / max(1.0, abs(largest)), 9)
+
+
 def _largest_at_corners(lower: np.ndarray, upper: np.ndarray, total: float, shares: np.ndarray) -> float:
-    """The largest Σ x_k² / shares_k over ``lower <= x <= upper`` with ``sum(x) = total``, corner by corner.
+    """The largest Σ x_k² / shares_k over ``lower <= x <= upper`` with ``sum(x) = total``, corner by corner."""
+    return float((_corners_of_box(lower, upper, total) ** 2 / shares).sum(axis=1).max(initial=0.0))
+
+
+def _corners_of_box(lower: np.ndarray, upper: np.ndarray, total: float) -> np.ndarray:
+    """The corners of ``lower <= x <= upper`` with ``sum(x) = total``, one per row.
 
     At a corner all entries but one are at a bound. Choosing the best corner is a knapsack problem: no rule finds it.
     """
-    domains = shares.size
+    domains = lower.size
     if domains > _MOST_CORNERS_OF:
-        raise UserError(f"The skewness of a box or an l1 ball is computed for at most {_MOST_CORNERS_OF} domains.")
+        raise UserError(f"The corners of a box or an l1 ball are counted for at most {_MOST_CORNERS_OF} domains.")
     at_upper = (np.arange(2 ** (domains - 1))[:, None] >> np.arange(domains - 1)) & 1
-    largest = 0.0
+    found = []
     for k in range(domains):
         corners = np.insert(np.where(at_upper, np.delete(upper, k), np.delete(lower, k)), k, 0.0, axis=1)
         corners[:, k] = total - corners.sum(axis=1)
         inside = (corners[:, k] >= lower[k] - 1e-12) & (corners[:, k] <= upper[k] + 1e-12)
-        largest = max(largest, (corners[inside] ** 2 / shares).sum(axis=1).max(initial=0.0))
-    return float(largest)
+        found.append(np.clip(corners[inside], lower, upper))
+    return np.unique(np.concatenate(found), axis=0)
 
 
 def _is_mixture(shares: np.ndarray) -> bool:

@@ -176,6 +176,34 @@ def test_skewness_shifts_the_losses_of_small_domains():
     )
 
 
+def test_skewness_on_another_set_is_a_game_of_its_corners():
+    federation = in_domains()
+    shares = np.bincount(federation.domains) / len(federation)
+    settings = {"step": 0.1, "step_domains": 0.01, "skewness": 0.5, "batch": 9, "evaluate": 2}
+    mixtures = CappedSimplex(0.5)
+    trace = afl(federation, LogisticRegression(), steps=1, mixtures=mixtures, **settings)
+    corners = mixtures.corners(3)
+    weights = np.full(3, 1 / 3)  # of the corners (½, ½, 0), … in the middle of the simplex
+    value = np.log(2) + 0.5 * ((corners**2 / shares).sum(axis=1) - 1)
+    np.testing.assert_allclose(trace.final["mixture"], Simplex().project(weights + 0.01 * value) @ corners, atol=1e-9)
+    # A strong term leaves the corner that is farthest from the shares of the samples, and nothing else.
+    far = afl(federation, LogisticRegression(), steps=50, mixtures=mixtures, **settings | {"skewness": 50.0})
+    np.testing.assert_allclose(far.final["mixture"], corners[np.argmax((corners**2 / shares).sum(axis=1))], atol=1e-9)
+    # On the simplex both ways are one.
+    plain = afl(federation, LogisticRegression(), steps=20, mixtures=Simplex(), **settings)
+    hull = afl(federation, LogisticRegression(), steps=20, mixtures=Hull(np.eye(3)), **settings)
+    np.testing.assert_allclose(hull.final["mixture"], plain.final["mixture"], atol=1e-12)
+
+
+def test_adagrad_may_begin_where_tensorflow_does():
+    federation = in_domains()
+    settings = {"steps": 1, "step": 0.5, "step_domains": 0.01, "optimiser": "adagrad", "evaluate": 2}
+    gradient = -afl(federation, LogisticRegression(), **settings | {"optimiser": "sgd"}).final["w"] / 0.5
+    for accumulator in (0.0, 0.1):
+        found = afl(federation, LogisticRegression(), accumulator=accumulator, **settings).final["w"]
+        np.testing.assert_allclose(found, -0.5 * gradient / np.sqrt(gradient**2 + accumulator), rtol=1e-6)
+
+
 def test_clip_bounds_a_step_and_radius_the_iterates():
     federation = in_domains()
     settings = {"step_domains": 0.1, "batch": 2, "step": 1.0}
@@ -385,6 +413,24 @@ def test_best_responses_attain_the_worst_loss():
         np.testing.assert_allclose(mixtures.project(mixture), mixture, atol=1e-9)
 
 
+def test_rounding_breaks_no_tie():
+    noise = 1e-13 * np.arange(3)
+    for mixtures in (Simplex(), CappedSimplex(0.5), Box(0.1, 0.6), L1Ball([0.3, 0.4, 0.3], 0.2), Hull(CORNERS)):
+        for losses in (np.full(3, 0.7) + noise, np.full(3, 0.7) - noise):
+            np.testing.assert_array_equal(mixtures.respond(losses), mixtures.respond(np.full(3, 0.7)))
+    np.testing.assert_array_equal(Simplex().respond(np.array([0.7, 0.7 + 1e-6, 0.7])), [0.0, 1.0, 0.0])
+
+
+def test_a_set_is_the_hull_of_its_corners():
+    rng = np.random.default_rng(0)
+    for mixtures in (Simplex(), CappedSimplex(0.5), Box(0.1, 0.6), L1Ball([0.3, 0.4, 0.3], 0.2), Hull(CORNERS)):
+        corners = mixtures.corners(3)
+        for corner in corners:
+            np.testing.assert_allclose(mixtures.project(corner), corner, atol=1e-9)
+        for point in rng.normal(size=(20, 3)):
+            np.testing.assert_allclose(Hull(corners).project(point), mixtures.project(point), atol=1e-6)
+
+
 def test_baselines():
     federation = in_domains()
     np.testing.assert_allclose(uniform(federation).mixture, np.bincount(federation.domains) / len(federation))
@@ -517,7 +563,9 @@ def test_a_model_of_ones_own():
         ({"clip": np.nan}, "clip=nan is not a positive number"),
         ({"penalty": -1.0}, "penalty=-1.0 is not a finite number"),
         ({"skewness": np.inf}, "skewness=inf is not a finite number"),
-        ({"skewness": 0.1, "mixtures": CappedSimplex(0.5)}, "skewness needs Λ = Simplex"),
+        ({"skewness": 0.1, "mixtures": CappedSimplex(0.5), "version": "optimistic"}, "knows skewness on Λ = Simplex"),
+        ({"accumulator": 0.1}, "for optimiser='adagrad' alone"),
+        ({"accumulator": -0.1, "optimiser": "adagrad"}, "accumulator=-0.1 is not a finite number"),
         ({"mixtures": CappedSimplex(0.2)}, "A cap of 0.2 on 3 domains leaves no mixture"),
         ({"mixtures": Hull(np.eye(2))}, "points mix 2 domains and the federation has 3"),
         ({"mixtures": Hull(np.eye(3)), "version": "mirror"}, "knows no projection on a hull: choose from 'euclidean'"),
