@@ -12,6 +12,7 @@ FEDREPRO_STORE       finished trials                                         ``<
 FEDREPRO_JOBS        how many processes run trials                           the number of usable cores
 FEDREPRO_CLUSTER     address of a Dask scheduler that runs trials instead    none
 FEDREPRO_OUTPUT      where ``paper.close()`` writes                          a temporary folder
+FEDREPRO_CHECKPOINT  where a trial keeps its state; a study sets it          none
 ==================== ======================================================= =============================
 """
 
@@ -200,3 +201,9 @@ def output_folder() -> Path | None:
     """Where a paper's results go, or None for a temporary folder."""
     given = os.environ.get("FEDREPRO_OUTPUT")
     return Path(given).expanduser() if given else None
+
+
+def checkpoint_file() -> Path | None:
+    """Where the trial that runs may keep its state, if a study runs it."""
+    given = os.environ.get("FEDREPRO_CHECKPOINT")
+    return Path(given) if given else None

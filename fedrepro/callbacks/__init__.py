@@ -6,6 +6,7 @@ of them to any algorithm: ``fedavg(…, callbacks=[EarlyStop("test_loss"), Check
 
 from fedrepro.callbacks.checkpoint import Checkpoint
 from fedrepro.callbacks.early_stop import EarlyStop
+from fedrepro.callbacks.in_trial import checkpoints
 from fedrepro.trace import Progress
 
-__all__ = ["Checkpoint", "EarlyStop", "Progress"]
+__all__ = ["Checkpoint", "EarlyStop", "Progress", "checkpoints"]

@@ -60,6 +60,8 @@ def documents_and_conversation(
     *,
     vocabulary: int = 10_000,
     tokens: int | None = None,
+    held_out: int | None = None,
+    share: float = DOCUMENTS_SHARE,
     seed: int = 0,
 ) -> Corpora:
     """Documents and conversation as two domains of word ids in running order.
@@ -73,8 +75,11 @@ def documents_and_conversation(
         How many ids there are. Id 0 ends a sentence or an utterance, id 1 is an unknown word, and the others are the
         most frequent words of the training text of both domains, the most frequent first.
     tokens
-        The largest number of training tokens; validation and test then have at most an eighth of it in each domain. By
-        default as many as there are.
+        The largest number of training tokens. By default as many as there are.
+    held_out
+        The largest number of tokens that validation and test have in each domain. By default as many as there are.
+    share
+        What share of the training tokens are documents, and what Û weighs them.
     seed
         Varies which films (or documents, or conversations) are in which part, and which documents are in training.
 
@@ -82,7 +87,8 @@ def documents_and_conversation(
     -------
     Corpora
         ``train``, ``valid`` and ``test``: federations of two clients, one for each domain; ``y`` holds the ids. The
-        client weights are those of Table 3's Û in all parts, 0.198 and 0.802, whatever the sizes.
+        client weights are those of Table 3's Û in all parts, 0.198 and 0.802 (or as ``share`` says), whatever the
+        sizes.
 
     Notes
     -----
@@ -95,20 +101,51 @@ def documents_and_conversation(
     of the training tokens: the conversation at hand is a tenth of that in the paper. Where documents are the scarcer,
     conversation is cut instead.
     """
-    if vocabulary < 3 or vocabulary != int(vocabulary):
-        raise UserError(f"vocabulary={vocabulary} is not a whole number of at least 3: two ids are not words.")
-    if tokens is not None and (tokens < 6 or tokens != int(tokens)):
-        raise UserError(f"tokens={tokens} is not a whole number of at least 6: both domains need words.")
+    _check_sizes(vocabulary, tokens, held_out)
+    if not 0 < share < 1:
+        raise UserError(f"share={share} is not a share of documents: choose it from above 0 to below 1.")
     written = _parts(DOCUMENTS[0], documents, seed)
     spoken = _parts(CONVERSATIONS[0], conversation, seed)
-    train = _in_proportion(_from_random_line(written.train, seed), spoken.train, tokens)
-    most = None if tokens is None else max(1, tokens // 8)
-    held_out = [
-        tuple(_tokens(lines, most) for lines in part)
-        for part in ((written.valid, spoken.valid), (written.test, spoken.test))
+    train = _in_proportion(_from_random_line(written.train, seed), spoken.train, tokens, share)
+    parts = [
+        train,
+        *(
+            tuple(_tokens(lines, held_out) for lines in part)
+            for part in ((written.valid, spoken.valid), (written.test, spoken.test))
+        ),
     ]
     number = _numbered(chain(*train), vocabulary)
-    return Corpora(*(_federation(part, number) for part in (train, *held_out)))
+    return Corpora(*(_federation(part, number, DOMAINS, (share, 1.0 - share)) for part in parts))
+
+
+def documents_alone(
+    documents: str | None = None,
+    *,
+    vocabulary: int = 10_000,
+    tokens: int | None = None,
+    held_out: int | None = None,
+    seed: int = 0,
+) -> Corpora:
+    """Documents as one domain of word ids in running order: what language models are usually measured on.
+
+    Parameters
+    ----------
+    documents, vocabulary, tokens, held_out, seed
+        As for `documents_and_conversation`; training text begins with the first line.
+    """
+    _check_sizes(vocabulary, tokens, held_out)
+    parts = _parts(DOCUMENTS[0], documents, seed)
+    read = [(_tokens(parts.train, tokens),), *((_tokens(part, held_out),) for part in (parts.valid, parts.test))]
+    number = _numbered(read[0][0], vocabulary)
+    return Corpora(*(_federation(part, number, DOMAINS[:1], (1.0,)) for part in read))
+
+
+def _check_sizes(vocabulary: int, tokens: int | None, held_out: int | None) -> None:
+    if vocabulary < 3 or vocabulary != int(vocabulary):
+        raise UserError(f"vocabulary={vocabulary} is not a whole number of at least 3: two ids are not words.")
+    for name, value in (("tokens", tokens), ("held_out", held_out)):
+        if value is not None and (value < 6 or value != int(value)):
+            raise UserError(f"{name}={value} is not a whole number of at least 6: both domains need words.")
 
 
 def _parts(name: str, variant: str | None, seed: int) -> _Parts:
@@ -151,10 +188,12 @@ def _from_random_line(lines: Sequence[str], seed: int) -> Iterable[str]:
     return chain(lines[start:], lines[:start])
 
 
-def _in_proportion(documents: Iterable[str], conversation: Iterable[str], most: int | None) -> tuple[list, list]:
+def _in_proportion(
+    documents: Iterable[str], conversation: Iterable[str], most: int | None, share: float
+) -> tuple[list, list]:
     """Training tokens of both domains, of which documents are the wanted share."""
-    spoken = _tokens(conversation, None if most is None else round((1.0 - DOCUMENTS_SHARE) * most))
-    odds = DOCUMENTS_SHARE / (1.0 - DOCUMENTS_SHARE)
+    spoken = _tokens(conversation, None if most is None else round((1.0 - share) * most))
+    odds = share / (1.0 - share)
     wanted = round(odds * len(spoken))
     written = _tokens(documents, wanted)
     return written, spoken if len(written) == wanted else spoken[: round(len(written) / odds)]
@@ -181,16 +220,18 @@ def _numbered(tokens: Iterable[str], most: int) -> dict[str, int]:
     return {word: at for at, word in enumerate([END, UNKNOWN, *ranked[: most - 2]])}
 
 
-def _federation(part: tuple[list[str], ...], number: dict[str, int]) -> Federation:
+def _federation(
+    part: tuple[list[str], ...], number: dict[str, int], domains: tuple[str, ...], weights: tuple[float, ...]
+) -> Federation:
     unknown = number[UNKNOWN]
-    domain = np.repeat(np.arange(len(DOMAINS)), [len(tokens) for tokens in part])
+    domain = np.repeat(np.arange(len(domains)), [len(tokens) for tokens in part])
     return Federation.from_arrays(
         None,
         np.array([number.get(token, unknown) for token in chain(*part)], dtype=np.int32),
         clients=domain,
         domains=domain,
-        client_names=DOMAINS,
-        domain_names=DOMAINS,
-        client_weights=(DOCUMENTS_SHARE, 1.0 - DOCUMENTS_SHARE),
+        client_names=domains,
+        domain_names=domains,
+        client_weights=weights,
         vocabulary=tuple(number),
     )

@@ -18,6 +18,7 @@ from fedrepro.reproduction.study.study import Work
 _SECONDS_BETWEEN_LINES = 60  # in a log, while no study ends
 _NOTEBOOK_SECONDS = 15.0  # what a notebook is thought to take until one is done
 _PAGE_SECONDS = 2.0
+_WORTH_SAYING = 0.1  # core-hours of a study
 _NEARLY = 0.99  # the most that is shown while something is left to do
 
 
@@ -100,13 +101,17 @@ class Display:
         with self._lock:
             self._papers, self._page = {key: _Paper() for key in papers}, page
 
-    def plan(self, key: str, works: Sequence[Work]) -> None:
-        """Say what the studies of a paper are."""
+    def plan(self, key: str, works: Sequence[Work], core_hours: Mapping[str, float] | None = None) -> None:
+        """Say what the studies of a paper are, and what is left of the long ones costs, where the paper knows that."""
         with self._lock:
             paper = self._papers[key] = _Paper({work.name: _Study(work) for work in works}, "waiting")
         for sentence in (sentence for work in works for sentence in work.damaged):
             self.say(f"{key}: {sentence}")
         self._log(f"{key}: {_counted(paper.trials)}{_stored(paper.stored)}")
+        for work in works:
+            hours = (core_hours or {}).get(work.name, 0.0) * len(work.missing) / max(1, len(work.tasks))
+            if hours >= _WORTH_SAYING:
+                self.note(f"{key} {work.name}: {_counted(len(work.missing))} to run, about {hours:.1f} core-hours")
 
     def started(self, task: Task) -> None:
         """A process has taken up a trial."""

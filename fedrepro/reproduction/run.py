@@ -25,19 +25,21 @@ Problem = BaseException | None
 
 
 class PaperPlan(NamedTuple):
-    """The studies of a paper whose data are at hand, and the hash of its sources."""
+    """The studies of a paper whose data are at hand, the hash of its sources, and what studies cost, if it knows."""
 
     studies: list[Listed]
     source: str
+    core_hours: Mapping[str, float]  # by the study's name, with nothing stored
 
 
 def plan_paper(key: str, values: Mapping[str, Any]) -> PaperPlan:
     """List the trials of a paper; this runs in a worker."""
-    listed = []
-    for study in studies_module(key).studies(as_object(values)).values():
+    module, parameters, listed = studies_module(key), as_object(values), []
+    for study in module.studies(parameters).values():
         with contextlib.suppress(DataUnavailable):  # the notebook says so where it matters
             listed.append(study.listed(group=key))
-    return PaperPlan(listed, source_hash(key))
+    estimated = module.core_hours(parameters) if hasattr(module, "core_hours") else {}
+    return PaperPlan(listed, source_hash(key), estimated)
 
 
 @contextlib.contextmanager
@@ -95,7 +97,7 @@ class Run:
         unfinished = {}
         for key, plan in self._planned():
             works = [Work(listed, forget) for listed in plan.studies] if isinstance(plan, PaperPlan) else []
-            self._display.plan(key, works)
+            self._display.plan(key, works, plan.core_hours if isinstance(plan, PaperPlan) else {})
             self._trials[key] = [path for work in works for path in work.files]
             if missing := [work for work in works if work.missing]:
                 unfinished[key] = missing

@@ -10,6 +10,7 @@ from itertools import product
 
 import numpy as np
 
+from fedrepro.papers.afl.section_3 import LinearClass
 from fedrepro.reproduction.study import Runs
 from fedrepro.reproduction.verdicts import Comparison, bound, equal, identity, interval, less, more
 
@@ -86,12 +87,29 @@ def table(
 # --- Tables 1 to 3 -------------------------------------------------------------------------------------------------
 
 
+def adult_readings(runs: Runs, rows: Sequence[str]) -> list[tuple[dict[str, str], dict[str, Runs]]]:
+    """Table 1 under every reading of Adult's features and of Adagrad's accumulator, the primary one first."""
+    return [
+        (
+            {"features": features, "accumulator": f"{accumulator:g}"},
+            {row: runs.select(features=features, accumulator=accumulator, trained_on=row) for row in rows},
+        )
+        for features in runs.groups("features")
+        for accumulator in runs.groups("accumulator")
+    ]
+
+
 def lifts_worst_domain(
-    rows: Mapping[str, Runs], *, higher_is_better: bool, test_rows: np.ndarray | None = None
+    rows: Mapping[str, Runs],
+    *,
+    higher_is_better: bool,
+    test_rows: np.ndarray | None = None,
+    under: Mapping[str, str] | None = None,
 ) -> list[Comparison]:
     """The agnostic model is better on its worst domain than every other model is on its own.
 
     Where ``test_rows`` says how many test rows each domain has, the error over test rows stands beside that over seeds.
+    ``under`` names the values of further axes under which these rows were made.
     """
     worst, compare = (np.min, more) if higher_is_better else (np.max, less)
 
@@ -104,7 +122,7 @@ def lifts_worst_domain(
             *(WORST[reading](values, worst) for values in (ours, theirs)),
             setting=f"the comparison with {other}",
             names=(_model(AGNOSTIC), _model(other)),
-            reading={"iterate": iterate, "worst-domain": reading},
+            reading={"iterate": iterate, "worst-domain": reading, **(under or {})},
             sample_error=error,
         )
 
@@ -113,7 +131,11 @@ def lifts_worst_domain(
 
 
 def costs_average(
-    agnostic: Runs, uniform: Runs, slight: Mapping[str, float], test_rows: np.ndarray
+    agnostic: Runs,
+    uniform: Runs,
+    slight: Mapping[str, float],
+    test_rows: np.ndarray,
+    under: Mapping[str, str] | None = None,
 ) -> list[Comparison]:
     """The agnostic model's average accuracy is less, and slightly so.
 
@@ -127,7 +149,7 @@ def costs_average(
         error = float(np.sqrt(sum(_variances(values, test_rows) @ weights[average] ** 2 for values in domains)))
         shared = {
             "names": (_model(AGNOSTIC), _model(UNIFORM)),
-            "reading": {"iterate": iterate, "average": average},
+            "reading": {"iterate": iterate, "average": average, **(under or {})},
             "sample_error": error,
         }
         found += [
@@ -197,6 +219,61 @@ def close_to_documents_only(rows: Mapping[str, Runs], documents: str, tolerance:
             ),
         ]
     return found
+
+
+def near_the_literature(runs: Runs, published: float, share: float) -> list[Comparison]:
+    """The LSTM's perplexity on documents, at the end of every run, is that of the literature up to a share of it."""
+    found = by_domain(runs)[:, 0] / published
+    return [identity(found, 1.0, share, setting="all of PTB", name="perplexity / literature")]
+
+
+def protects_groups(groups: Mapping[str, tuple[Runs, Runs]]) -> list[Comparison]:
+    """With a protected attribute as the domains: the largest loss over the groups is less, and losses are closer.
+
+    ``groups`` holds the agnostic and the uniform runs of every attribute.
+    """
+    found = []
+    for (attribute, both), iterate in product(groups.items(), ITERATES):
+        ours, theirs = (runs.column(f"{iterate}_loss")[:, -1] for runs in both)
+        for what, measure in (("the largest loss", np.max), ("the spread of the losses", np.ptp)):
+            found.append(
+                less(
+                    measure(ours, axis=1),
+                    measure(theirs, axis=1),
+                    setting=f"{what}, {attribute}",
+                    names=(_model(AGNOSTIC), _model(UNIFORM)),
+                    reading={"iterate": iterate},
+                )
+            )
+    return found
+
+
+def leaves_simplex(copied: Mapping[str, Runs], share: float) -> list[Comparison]:
+    """With the copied projection λ is no mixture after more than this share of the steps, in percent."""
+    return [
+        more(
+            100 * runs.final("outside"),
+            100 * share,
+            setting=name,
+            names=("the share of steps after which λ is no mixture", "half of them"),
+        )
+        for name, runs in copied.items()
+    ]
+
+
+def changes_little(copied: Mapping[str, Runs], right: Mapping[str, Runs], tolerance: float) -> list[Comparison]:
+    """The worst domain's accuracy with the copied projection is that with the right one."""
+    return [
+        equal(
+            worst_of_each_run(by_domain(copied[name], iterate), np.min),
+            worst_of_each_run(by_domain(right[name], iterate), np.min),
+            tolerance,
+            setting=name,
+            names=("the copied projection", "the right one"),
+            reading={"iterate": iterate},
+        )
+        for name, iterate in product(copied, ITERATES)
+    ]
 
 
 def _model(name: str) -> str:
@@ -299,6 +376,63 @@ def weighted_is_cheaper(ratios: Mapping[int, float], tolerance: float) -> list[C
     return [identity(shares, 1.0, tolerance, setting="counted gradients", name="ratio / p", instances=labels)]
 
 
+# --- Section 3 -------------------------------------------------------------------------------------------------------
+
+
+def linear_complexity(classes: Mapping[str, LinearClass], standard_errors: float) -> list[Comparison]:
+    """The drawn complexity of the linear class is at most its closed form and at least 1/√2 of it, up to its error."""
+    found = []
+    for name, linear in classes.items():
+        p = linear.sizes.size
+        mixtures = [*np.eye(p), linear.sizes / linear.sizes.sum(), np.full(p, 1 / p)]
+        drawn = np.array([linear.complexity(mixture) for mixture in mixtures])
+        limits = np.array([linear.closed_form(mixture) for mixture in mixtures])
+        error = standard_errors * drawn[:, 1]
+        found += [
+            bound(drawn[:, 0] - error, limits, setting=f"{name}, from above", name="complexity"),
+            bound(limits / np.sqrt(2) - error, drawn[:, 0], setting=f"{name}, from below", name="closed form / √2"),
+        ]
+    return found
+
+
+def fails_seldom(shares: Mapping[str, float], allowed: Sequence[float], setting: str) -> Comparison:
+    """A bound that holds with probability 1 - δ fails in at most the share δ of the draws."""
+    return bound(list(shares.values()), list(allowed), setting=setting, name="share of draws", instances=list(shares))
+
+
+def vc_bound(found: Sequence[Mapping]) -> list[Comparison]:
+    """Lemma 1 on all classes and sets."""
+    return [
+        bound(
+            [case["complexity"] for case in found],
+            [case["bound"] for case in found],
+            setting="thresholds and intervals",
+            name="complexity",
+            instances=[f"{case['class']}, Λ = {case['Λ']}" for case in found],
+        )
+    ]
+
+
+def grows_outwards(classes: Mapping[str, LinearClass], rays: Callable) -> list[Comparison]:
+    """What Theorem 1 adds to the loss never falls on the way from m̄ outwards."""
+    found = []
+    for name, linear in classes.items():
+        ways = [[linear.terms(mixture) for mixture in way] for way in rays(linear.sizes / linear.sizes.sum())]
+        for terms in ("all terms", "skewness term"):
+            values = np.array([[each[terms] for each in way] for way in ways])
+            found.append(
+                bound(
+                    values[:, :-1].ravel(),
+                    values[:, 1:].ravel(),
+                    1e-12,
+                    setting=name,
+                    name="the bound before a step outwards",
+                    reading={"bound": terms},
+                )
+            )
+    return found
+
+
 # --- hyper-parameters ----------------------------------------------------------------------------------------------
 
 
@@ -337,3 +471,28 @@ def _objective(row: str, runs: Runs, rows: tuple[str, ...], steps: int) -> float
     if row == UNIFORM:
         return float(losses @ runs.final("shares")[0])
     return float(losses[rows.index(row)])  # the rows of single domains come first, in the order of the domains
+
+
+def chosen_for_texts(runs: Runs) -> dict[str, float]:
+    """What the language models' search picks, means over its seeds: step and dropout by Û, λ's step by the worst."""
+
+    def best(name: str, rows: Sequence[Runs], value: Callable[[Runs], float]) -> float:
+        return min(rows, key=value)[0].settings[name]
+
+    uniform, agnostic = (runs.select(trained_on=row) for row in (UNIFORM, AGNOSTIC))
+    usual = agnostic[0].settings
+    steps = list(uniform.select(dropout=usual["dropout"]).groups("step").values())
+    dropouts = list(uniform.select(step=usual["step"]).groups("dropout").values())
+    sizes = list(agnostic.groups("step_domains").values())
+
+    def on_all(one: Runs) -> float:
+        return float(np.log(on_uniform(one)).mean())
+
+    def on_worst(one: Runs) -> float:
+        return float(np.log(by_domain(one).max(axis=1)).mean())
+
+    return {
+        "step": best("step", steps, on_all),
+        "dropout": best("dropout", dropouts, on_all),
+        "step_domains": best("step_domains", sizes, on_worst),
+    }

@@ -94,10 +94,23 @@ def test_scarce_documents_cut_the_conversation(corpora):
 
 
 def test_fewer_tokens_keep_the_proportion(corpora):
-    parts = language.documents_and_conversation("made-up", "made-up", tokens=100)
+    parts = language.documents_and_conversation("made-up", "made-up", tokens=100, held_out=12)
     np.testing.assert_array_equal(parts.train.sizes, [20, 80])
     np.testing.assert_array_equal(parts.valid.sizes, [3, 12])
     np.testing.assert_array_equal(parts.test.sizes, [5, 12])
+    whole = language.documents_and_conversation("made-up", "made-up", tokens=100)
+    np.testing.assert_array_equal(whole.test.sizes, [5, 28])  # no text is cut unless one asks for it
+    half = language.documents_and_conversation("made-up", "made-up", tokens=100, share=0.5)
+    np.testing.assert_array_equal(half.train.sizes, [50, 50])
+    np.testing.assert_array_equal(half.test.client_weights, [0.5, 0.5])
+
+
+def test_documents_alone_are_all_of_them(corpora):
+    parts = language.documents_alone("made-up")
+    assert parts.train.domain_names == ("documents",)
+    lines = "THE CAT <unk> N <eos> A DOG S TAIL <eos> THE MOUSE <eos> NO CAT N <eos>"
+    assert " ".join(read(parts.train, 0)) == " ".join([lines] * 20)
+    assert language.documents_alone("made-up", tokens=7, held_out=6).train.sizes.tolist() == [7]
 
 
 def test_the_vocabulary_holds_the_most_frequent_words_of_both_domains(corpora):
@@ -152,6 +165,8 @@ def test_the_corpora_at_hand(no_publisher):
         ({"vocabulary": 10.5}, "vocabulary=10.5 is not"),
         ({"tokens": 5}, "tokens=5 is not a whole number of at least 6"),
         ({"tokens": 99.5}, "tokens=99.5 is not a whole number"),
+        ({"held_out": 2}, "held_out=2 is not a whole number of at least 6"),
+        ({"share": 1.0}, "share=1.0 is not a share of documents"),
     ],
 )
 def test_mistakes(settings, message):

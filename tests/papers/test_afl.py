@@ -5,12 +5,14 @@ import json
 import numpy as np
 import pytest
 
+from fedrepro.algorithms.domains import Simplex
 from fedrepro.data.federation import Federation
+from fedrepro.errors import UserError
 from fedrepro.models.regression import LogisticRegression
-from fedrepro.papers.afl import checks, studies
+from fedrepro.papers.afl import checks, section_3, studies
 from fedrepro.papers.afl import claims as judge
 from fedrepro.papers.afl.trials import classifiers, saddle
-from fedrepro.papers.afl.trials.rows import guarded_against
+from fedrepro.papers.afl.trials.rows import CopiedProjection, guarded_against, miscounted, named
 from fedrepro.reproduction import figures
 from fedrepro.reproduction.paper import check, declaration, folder, resolve
 from fedrepro.reproduction.paper.parameters import as_object
@@ -66,6 +68,15 @@ def test_every_id_of_the_paper_is_declared():
         "lemma-3",
         "lemma-4",
         "weighted-cheaper-than-perdomain",
+        "lstm-as-in-the-literature",
+        "good-intent-fairness",
+        "copied-projection-leaves-simplex",
+        "copied-projection-changes-little",
+        "weighted-rademacher-linear",
+        "theorem-1",
+        "lemma-1",
+        "corollary-1",
+        "bound-grows-from-samples",
     }
 
 
@@ -74,11 +85,29 @@ def test_studies_fit_their_trials_and_have_enough_seeds(profile):
     parameters = as_object(resolve(declaration("afl"), profile, {}))
     for name, study in studies.studies(parameters).items():
         assert study.name == name
-        assert len(study.seeds) >= FEWEST_SEEDS or name.startswith("selection-")
+        assert len(study.seeds) >= FEWEST_SEEDS or name.startswith(("selection-", "documents-alone"))
     if profile == "full":
         assert parameters.adult_seeds >= 50 and min(parameters.fmnist_seeds, parameters.saddle_seeds) >= 20
-        assert parameters.lm_seeds >= 10
+        assert parameters.lm_seeds >= 5
         assert (parameters.lm_units, parameters.lm_vocabulary, parameters.lm_epochs) == (200, 10_000, 6)
+        assert min(parameters.lm_tokens, parameters.lm_check_tokens) >= 929_289  # all that there are
+        hours = studies.core_hours(parameters)
+        assert set(hours) == set(studies.studies(parameters)) and 3 < sum(hours.values()) < 10  # two cores, five hours
+
+
+def test_every_scientific_parameter_reaches_its_studies():
+    values = resolve(declaration("afl"), "quick", {})
+    changed = {"adult_step": 0.2, "adult_step_domains": 0.7, "adult_steps": 30, "adult_batch": 7}
+    changed |= {"adult_optimiser": "sgd", "adult_features": "with education", "lambda_set": "cap 0.9"}
+    changed |= {"fmnist_step": 0.2, "fmnist_step_domains": 0.7, "fmnist_steps": 50, "fmnist_batch": 7}
+    changed |= {"fmnist_optimiser": "sgd", "lm_share": 0.4, "lm_step": 1.5, "lm_dropout": 0.1, "lm_batch": 9}
+    changed |= {"lm_step_domains": 0.7, "lm_units": 8, "lm_documents": "brown", "lm_conversation": "chit_chat"}
+    plain = studies.studies(as_object(values))
+    for name, value in changed.items():
+        other = studies.studies(as_object(values | {name: value}))
+        assert any(other[key].settings != plain[key].settings or other[key].data != plain[key].data for key in plain), (
+            name
+        )
 
 
 def reference() -> dict:
@@ -88,8 +117,10 @@ def reference() -> dict:
 def test_hyper_parameters_in_use_are_those_that_the_rule_picks():
     choices = {choice["id"]: choice["measured"] for choice in reference()["choices"]}
     picked = choices["hyper-parameters"]
-    assert picked["Adult, picked here"] == picked["Adult, used"] == studies.ADULT
-    assert picked["Fashion-MNIST, picked here"] == picked["Fashion-MNIST, used"] == studies.FMNIST
+    assert picked["Adult, picked here"] == picked["Adult, used"]
+    assert picked["Fashion-MNIST, picked here"] == picked["Fashion-MNIST, used"]
+    if choices["lstm"]:  # since version 0.2.0
+        assert choices["lstm"]["picked here"] == choices["lstm"]["used"]
 
 
 # --- data and trials -----------------------------------------------------------------------------------------------
@@ -104,7 +135,7 @@ def federation_of(sizes: list[int]) -> Federation:
 def test_folds_cut_every_domain_in_five_and_together_are_all_of_it():
     whole = federation_of([10, 25])
     held = []
-    for fold in range(studies.FOLDS):
+    for fold in range(classifiers.FOLDS):
         train, out = classifiers.held_out(whole, fold)
         assert np.bincount(out.domains).tolist() == [2, 5]
         assert sorted([*train.x[:, 0], *out.x[:, 0]]) == list(range(35))
@@ -119,8 +150,43 @@ def test_rows_of_a_table_guard_against_what_they_say():
     assert guarded_against("agnostic", whole).project(np.array([0.5, 0.5])).tolist() == [0.5, 0.5]
 
 
-def test_education_is_no_feature_of_adult():
+def test_education_is_a_feature_of_adult_in_one_reading():
     assert "education" not in classifiers.ADULT_FEATURES and len(classifiers.ADULT_FEATURES) == 7
+    assert classifiers.FEATURES["with education"] == (*classifiers.ADULT_FEATURES, "education")
+    assert set(classifiers.FEATURES) == set(declaration("afl").readings["features"].values)
+    assert [f"{one:g}" for one in studies.ACCUMULATORS] == list(declaration("afl").readings["accumulator"].values)
+
+
+def test_sets_are_named_by_texts():
+    whole = federation_of([10, 30])
+    assert named("cap 0.6", whole).cap == 0.6
+    assert named("ball 0.5", whole).centre.tolist() == [0.25, 0.75]
+    for wrong in ("cap", "cap high", "cube 1"):
+        with pytest.raises(UserError, match="is not known"):
+            named(wrong, whole)
+
+
+def test_the_copied_projection_misses_the_simplex_where_the_right_one_has_a_zero():
+    assert miscounted(np.array([1.8, 0.5])) == pytest.approx([1.15, 0.0])  # as it is in the repositories
+    rng = np.random.default_rng(0)
+    for point in rng.uniform(0, 1, size=(200, 4)):  # as after a step of ascent
+        right, copied = Simplex().project(point), miscounted(point)
+        if right.min() > 0:
+            assert copied == pytest.approx(right)
+        assert copied.sum() >= 1 - 1e-12
+    mixtures = CopiedProjection()
+    mixtures.project(np.array([0.6, 0.4]))
+    mixtures.project(np.array([1.8, 0.5]))
+    assert mixtures.share_outside == 0.5
+
+
+def test_variants_are_found_again_among_the_runs():
+    usual = {"steps": 10, "within": "simplex"}
+    at_the_end = usual | {"evaluate": [10]}
+    runs = Runs([Run(one, 0, None) for one in studies._variants(at_the_end, 3)])
+    found = studies.by_variant(runs, usual, 3)
+    assert [len(one) for one in found.values()] == [1] * len(studies.VARIANTS)
+    assert found["Weighted, p times the steps"][0].settings["steps"] == 30
 
 
 def test_convex_trial_goes_to_the_saddle_point_and_repeats_its_bytes():
@@ -205,6 +271,49 @@ def test_both_averages_meet_as_steps_grow():
     early, late = (checks.off_by_one(steps) for steps in (10, 1_000))
     apart = [abs(found["w_1 … w_T"] - found["w_0 … w_{T−1}"]) for found in (early, late)]
     assert apart[1] < apart[0] / 10
+
+
+# --- Section 3 -------------------------------------------------------------------------------------------------------
+
+
+def linear_on(x, domains, draws=400):
+    return section_3.linear_class(Federation.from_arrays(x, np.zeros(len(x), dtype=int), domains=domains), draws)
+
+
+def test_complexity_of_the_linear_class_by_all_signs():
+    x, domains = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 0.5]]), np.array([0, 0, 1])
+    linear, mixture = linear_on(x, domains, 4_000), np.array([0.3, 0.7])
+    signs = np.array(np.meshgrid(*[[-1, 1]] * 3)).reshape(3, -1).T
+    exact = np.linalg.norm((signs * (mixture / [2, 1])[domains]) @ x, axis=1).mean()
+    found, error = linear.complexity(mixture)
+    assert abs(found - exact) < 4 * error
+    assert exact / np.sqrt(2) <= exact <= linear.closed_form(mixture)
+    assert linear.closed_form(mixture) == pytest.approx(np.sqrt(0.09 / 2 + 0.49 * 0.25))
+
+
+def test_categories_are_one_hot():
+    federation = Federation.from_arrays(np.array([[0, 1], [1, 0]]), np.zeros(2, int), domains=np.array([0, 1]))
+    linear = section_3.linear_class(federation, 50, levels=(2, 2))
+    assert linear.squares.tolist() == [1.0, 1.0] and linear.sums.shape == (50, 2, 4)
+
+
+def test_theorem_1_and_corollary_1_hold_and_their_controls_fail():
+    problem, larger = section_3.drawn(200), section_3.drawn(50, times=100)
+    target = section_3.outside(larger, 0.8)
+    assert target.sum() == pytest.approx(1.0)
+    for confidence in section_3.CONFIDENCES:
+        assert problem.fails_theorem_1(confidence) <= confidence < 1
+        assert larger.fails_corollary_1(target, confidence) <= confidence
+    assert problem.fails_theorem_1(0.01, skewed=False) > 0.01
+    assert larger.fails_corollary_1(target, 0.01, distant=False) > 0.01
+
+
+def test_lemma_1_on_a_line():
+    for case in section_3.lemma_1(50):
+        assert 0 < case["complexity"] < case["bound"]
+    assert section_3._on_a_line(np.array([0.0, 0.0, 1.0]), "thresholds", 50) < section_3._on_a_line(
+        np.eye(3)[0], "thresholds", 50
+    )
 
 
 def test_the_triangle_keeps_its_corners():
@@ -377,6 +486,105 @@ def test_the_rate_for_strongly_convex_losses_is_its_own():
     assert of(-0.75) == "partly"  # faster than 1/√T and below the bound, and slower than log T / T
     assert of(-0.75, 100.0) == "not-reproduced"
     assert checks.bound_for_strong_convexity(1_000) == pytest.approx(0.1695, rel=1e-3)
+
+
+def test_readings_of_adult_are_part_of_the_claims():
+    made = []
+    for features, accumulator in (("without education", 0.1), ("with education", 0.1)):
+        for row, values in {"agnostic": [72.0, 80.0], "uniform": [70.0 if "out" in features else 77.0, 82.0]}.items():
+            settings = {"features": features, "accumulator": accumulator, "trained_on": row}
+            made += list(runs_with(values, **settings))
+    readings = judge.adult_readings(Runs(made), ("uniform", "agnostic"))
+    assert [reading for reading, _ in readings] == [
+        {"features": "without education", "accumulator": "0.1"},
+        {"features": "with education", "accumulator": "0.1"},
+    ]
+    found = [one for at, rows in readings for one in judge.lifts_worst_domain(rows, higher_is_better=True, under=at)]
+    primary = declaration("afl").primary("afl-lifts-worst-domain-adult")
+    assert judge_comparisons(found, primary=primary, universal=False, matters=0.55).word == "depends"
+
+
+def test_protected_groups_claim():
+    def runs_of(losses) -> Runs:
+        runs = runs_with(losses, noise=0.001)
+        return Runs(
+            [
+                Run({}, one.seed, Trace(one.trace.columns | {f"{at}_loss": one.trace[at] for at in judge.ITERATES}, {}))
+                for one in runs
+            ]
+        )
+
+    def of(agnostic, uniform):
+        both = runs_of(agnostic), runs_of(uniform)
+        return word("good-intent-fairness", judge.protects_groups({"sex": both, "race": both}))
+
+    assert of([0.40, 0.42], [0.30, 0.45]) == "reproduced"
+    assert of([0.30, 0.50], [0.30, 0.45]) == "not-reproduced"
+    assert of([0.20, 0.44], [0.30, 0.45]) == "partly"  # the largest is less, and they are farther apart
+
+
+PROJECTED = ("Adult, 2 domains", "Adult by race, 5 domains", "Adult by occupation", "Fashion-MNIST, 3 domains")
+
+
+def test_copied_projection_claims():
+    def outside(share) -> Runs:
+        runs = runs_with([70.0, 80.0])
+        shares = share + 0.01 * np.random.default_rng(0).normal(size=len(runs))
+        return Runs(
+            [
+                Run({}, one.seed, Trace(one.trace.columns, {"outside": np.array(at)}))
+                for one, at in zip(runs, shares, strict=True)
+            ]
+        )
+
+    for share, expected in ((0.9, "reproduced"), (0.1, "not-reproduced")):
+        found = judge.leaves_simplex(dict.fromkeys(PROJECTED, outside(share)), 0.5)
+        assert word("copied-projection-leaves-simplex", found) == expected
+    right = dict.fromkeys(PROJECTED, runs_with([70.0, 80.0]))
+    for worst, expected in ((70.1, "reproduced"), (68.0, "not-reproduced")):
+        copied = dict.fromkeys(PROJECTED, runs_with([worst, 80.0]))
+        assert word("copied-projection-changes-little", judge.changes_little(copied, right, 0.5)) == expected
+
+
+def test_literature_claim():
+    for perplexity, expected in ((112.0, "reproduced"), (150.0, "not-reproduced")):
+        assert (
+            word("lstm-as-in-the-literature", judge.near_the_literature(runs_with([perplexity]), 114.5, 0.1))
+            == expected
+        )
+
+
+def test_claims_of_section_3():
+    rng = np.random.default_rng(0)
+    equal_lengths = rng.normal(size=(90, 3))
+    equal_lengths /= np.linalg.norm(equal_lengths, axis=1)[:, None]
+    domains = np.repeat([0, 1, 2], [20, 30, 40])
+    linear = linear_on(equal_lengths, domains)
+    name = "weighted-rademacher-linear"
+    assert word(name, judge.linear_complexity({"Adult": linear}, 3.0)) == "reproduced"
+    wrong = section_3.LinearClass(linear.sizes, linear.squares / 4, linear.sums)
+    assert word(name, judge.linear_complexity({"Adult": wrong}, 3.0)) == "not-reproduced"
+    grows = {"Adult": linear, "Fashion-MNIST": linear}
+    assert word("bound-grows-from-samples", judge.grows_outwards(grows, section_3.rays)) == "reproduced"
+    shorter = linear_on(equal_lengths * np.array([0.2, 1.0, 1.0])[domains][:, None], domains)
+    found = judge.grows_outwards(grows | {"Fashion-MNIST": shorter}, section_3.rays)
+    assert word("bound-grows-from-samples", found) == "depends"  # of the skewness alone it is true
+    for claim, settings in (("theorem-1", ["Theorem 1"]), ("corollary-1", ["a target near Λ", "a target far from Λ"])):
+        for share, expected in ((0.05, "reproduced"), (0.2, "not-reproduced")):
+            made = [judge.fails_seldom({"δ = 0.1": share}, [0.1], setting) for setting in settings]
+            assert word(claim, made) == expected
+    case = {"Λ": "Δ", "class": "thresholds", "complexity": 0.4, "bound": 1.1}
+    assert word("lemma-1", judge.vc_bound([case])) == "reproduced"
+    assert word("lemma-1", judge.vc_bound([case | {"complexity": 1.2}])) == "not-reproduced"
+
+
+def test_the_search_for_the_language_models_picks_by_its_rule():
+    made, usual = [], {"trained_on": "uniform", "step": 4.0, "dropout": 0.3, "step_domains": None}
+    for change, domains in (({}, [90, 60]), ({"step": 8.0}, [80, 50]), ({"dropout": 0.5}, [99, 60])):
+        made += list(runs_with(domains, **usual | change))
+    for size, domains in ((0.01, [90, 60]), (0.03, [85, 70]), (0.1, [95, 50])):
+        made += list(runs_with(domains, **usual | {"trained_on": "agnostic", "step_domains": size}))
+    assert judge.chosen_for_texts(Runs(made)) == {"step": 8.0, "dropout": 0.3, "step_domains": 0.03}
 
 
 def test_lemma_claim():

@@ -132,3 +132,14 @@ def test_a_paper_that_failed_is_no_longer_work(clock):
     plan(display, p=[work("figure-1", 4)], q=[])
     display.failed("p")
     assert display._seconds() == (0.0, 15.0)
+
+
+def test_what_is_left_of_a_long_study_is_announced_in_core_hours():
+    said, console = shown()
+    with Display(console) as display:
+        display.expect(["p"])
+        display.plan("p", [work("table-3", 4, stored=1), work("table-1", 4)], {"table-3": 2.0, "table-1": 0.01})
+    assert said.getvalue().splitlines() == [
+        "p: 8 trials (1 stored)",
+        "p table-3: 3 trials to run, about 1.5 core-hours",
+    ]

@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 
 from fedrepro.errors import OneSentence, UserError
 from fedrepro.reproduction.study.workers import THREAD_LIMITS, Worker, end_workers, replace_worker, workers
-from fedrepro.settings import environment
+from fedrepro.settings import environment, store_folder
 from fedrepro.trace import Trace
 
 MAX_RETRIES = 2
@@ -237,7 +237,8 @@ def _attempt(task: Task) -> Outcome:
     try:
         variants = {name: identity.rpartition(":")[0] for name, identity in task.data.items()}
         data = {"data": variants} if task.takes_data else {}
-        with _one_thread():  # also in a worker, where the trial before may have asked for more
+        # One thread also in a worker, where the trial before may have asked for more.
+        with _one_thread(), _checkpoint(task.key):
             trace = unpacked(task.payload)(seed=task.seed, **task.settings, **data)
         if not isinstance(trace, Trace):
             raise TypeError(f"a trial returns a Trace, not {type(trace).__name__}")
@@ -284,6 +285,18 @@ def _one_thread():
     # The variables are for libraries that the trial is the first to load.
     with environment(dict.fromkeys(THREAD_LIMITS, "1")), _libraries(len(sys.modules)).limit(limits=1):
         yield
+
+
+@contextlib.contextmanager
+def _checkpoint(key: str):
+    """Where the trial may keep its state (`fedrepro.callbacks.checkpoints`): gone when it has ended, kept if killed.
+
+    The name is that of the trial's key: no other code, data, settings or seed goes on from it.
+    """
+    path = store_folder() / "checkpoints" / f"{key}.ckpt"
+    with environment({"FEDREPRO_CHECKPOINT": str(path)}):
+        yield
+    path.unlink(missing_ok=True)
 
 
 @lru_cache(maxsize=1)

@@ -8,14 +8,16 @@ from fedrepro.algorithms import afl
 from fedrepro.data.federation import Federation
 from fedrepro.data.sources import finder
 from fedrepro.models.regression import LogisticRegression, SoftmaxRegression
-from fedrepro.papers.afl.trials.rows import ITERATES, guarded_against
+from fedrepro.papers.afl.trials.rows import ITERATES, SIMPLEX, guarded_against
 from fedrepro.streams import stream
 from fedrepro.trace import Trace
 
 ADULT_FEATURES = ("workclass", "marital-status", "occupation", "relationship", "race", "sex", "native-country")
+WITHOUT, WITH = "without education", "with education"
+FEATURES = {WITHOUT: ADULT_FEATURES, WITH: (*ADULT_FEATURES, "education")}
 ADULT_DOMAINS = ("doctorate", "non-doctorate")
+DOCTORATE = "doctorate"  # the attribute that Table 1's domains are made of
 CLOTHES = {"shirt": 6, "pullover": 2, "t-shirt": 0}  # Table 2's domains with their labels in Fashion-MNIST
-BATCH = 100  # samples of each domain
 FOLDS = 5  # a fifth of the training data is held out where hyper-parameters are chosen; a seed is a fold
 
 
@@ -23,27 +25,56 @@ FOLDS = 5  # a fifth of the training data is held out where hyper-parameters are
 
 
 @cache
-def adult(variant: str) -> tuple[Federation, Federation]:
-    """Adult's training and test rows in two domains: people with a doctorate, and people without."""
+def adult(variant: str, features: str = WITHOUT, attribute: str = DOCTORATE) -> tuple[Federation, Federation]:
+    """Adult's training and test rows in domains: people with a doctorate and without, or the values of an attribute.
+
+    Values of an attribute that the training or the test rows lack make no domain; their rows are left out.
+    """
     content = finder.load("uci_adult", variant)
-    return tuple(_in_domains_of_adult(table, ADULT_FEATURES) for table in (content.train, content.test))
-
-
-def _in_domains_of_adult(table, features) -> Federation:
-    education = table["education"]
-    return Federation.from_arrays(
-        np.stack([table[name].codes for name in features], axis=1),
-        table["income"].codes,
-        domains=(education.codes != education.names.index("Doctorate")).astype(np.int64),
-        domain_names=ADULT_DOMAINS,
+    tables = content.train, content.test
+    if attribute == DOCTORATE:
+        owners = [(_codes(table, "education") != _names(table, "education").index("Doctorate")) for table in tables]
+        domains, names = [owner.astype(np.int64) for owner in owners], ADULT_DOMAINS
+    else:
+        domains, names = _by_attribute(tables, attribute)
+    return tuple(
+        _in_domains_of_adult(table, FEATURES[features], domain, names)
+        for table, domain in zip(tables, domains, strict=True)
     )
 
 
+def _by_attribute(tables, attribute: str) -> tuple[list[np.ndarray], tuple[str, ...]]:
+    """The domain of every row (-1: none), and the names of the domains."""
+    codes = [_codes(table, attribute) for table in tables]
+    present = [code for code in range(len(_names(tables[0], attribute))) if all((one == code).any() for one in codes)]
+    places = np.full(len(_names(tables[0], attribute)), -1)
+    places[present] = np.arange(len(present))
+    return [places[one] for one in codes], tuple(_names(tables[0], attribute)[code] for code in present)
+
+
+def _in_domains_of_adult(table, features, domain: np.ndarray, names: tuple[str, ...]) -> Federation:
+    rows = np.flatnonzero(domain >= 0)
+    return Federation.from_arrays(
+        np.stack([_codes(table, name)[rows] for name in features], axis=1),
+        _codes(table, "income")[rows],
+        domains=domain[rows],
+        domain_names=names,
+    )
+
+
+def _codes(table, name: str) -> np.ndarray:
+    return table[name].codes
+
+
+def _names(table, name: str) -> list[str]:
+    return list(table[name].names)
+
+
 @cache
-def adult_model(variant: str) -> LogisticRegression:
+def adult_model(variant: str, features: str = WITHOUT) -> LogisticRegression:
     """Logistic regression on the categories, as many levels as the data set has."""
     table = finder.load("uci_adult", variant).train
-    return LogisticRegression(levels=tuple(len(table[name].names) for name in ADULT_FEATURES))
+    return LogisticRegression(levels=tuple(len(table[name].names) for name in FEATURES[features]))
 
 
 @cache
@@ -83,19 +114,28 @@ def _rows(federation: Federation, chosen: np.ndarray) -> Federation:
 # --- trials ------------------------------------------------------------------------------------------------------
 
 
-def on_adult(*, seed: int, data: dict, judged_on: str = "test", **training) -> Trace:
-    """Table 1: logistic regression with Adagrad; judged on the test rows, or on the fold that belongs to the seed."""
+def on_adult(
+    *,
+    seed: int,
+    data: dict,
+    judged_on: str = "test",
+    features: str = WITHOUT,
+    attribute: str = DOCTORATE,
+    **training,
+) -> Trace:
+    """Table 1: logistic regression; judged on the test rows, or on the fold that belongs to the seed."""
     variant = data["uci_adult"]
-    train, test = adult(variant) if judged_on == "test" else held_out(adult(variant)[0], seed)
-    return _trained(train, test, adult_model(variant), batch=BATCH, optimiser="adagrad", seed=seed, **training)
+    train, test = adult(variant, features, attribute)
+    if judged_on != "test":
+        train, test = held_out(train, seed)
+    return _trained(train, test, adult_model(variant, features), seed=seed, **training)
 
 
 def on_clothes(*, seed: int, data: dict, judged_on: str = "test", **training) -> Trace:
-    """Table 2: softmax regression with Adam; judged on the test images, or on the fold that belongs to the seed."""
+    """Table 2: softmax regression; judged on the test images, or on the fold that belongs to the seed."""
     variant = data["fashion_mnist"]
     train, test = clothes(variant) if judged_on == "test" else held_out(clothes(variant)[0], seed)
-    model = SoftmaxRegression(len(CLOTHES))
-    return _trained(train, test, model, batch=BATCH, optimiser="adam", seed=seed, **training)
+    return _trained(train, test, SoftmaxRegression(len(CLOTHES)), seed=seed, **training)
 
 
 def _trained(
@@ -103,34 +143,21 @@ def _trained(
     test: Federation,
     model,
     *,
-    batch: int,
-    optimiser: str,
     seed: int,
     trained_on: str,
-    steps: int,
-    step: float,
-    step_domains: float,
     evaluate: list[int],
+    within: str = SIMPLEX,
+    **training,
 ) -> Trace:
-    """A row of Table 1 or 2."""
+    """A row of Table 1 or 2; what is not named here goes to the learner as it is."""
+    mixtures = guarded_against(trained_on, train, within)
     trace = afl(
-        train,
-        model,
-        steps=steps,
-        step=step,
-        step_domains=step_domains,
-        batch=batch,
-        optimiser=optimiser,
-        mixtures=guarded_against(trained_on, train),
-        evaluate=evaluate,
-        test=test,
-        training_losses=False,
-        seed=seed,
+        train, model, mixtures=mixtures, evaluate=evaluate, test=test, training_losses=False, seed=seed, **training
     )
-    return _accuracies(trace, test)
+    return _accuracies(trace, test, getattr(mixtures, "share_outside", 0.0))
 
 
-def _accuracies(trace: Trace, test: Federation) -> Trace:
+def _accuracies(trace: Trace, test: Federation, outside: float) -> Trace:
     """What the tables need: accuracies in percent and losses per domain, on Û, of both iterates; and the mixture."""
     shares = np.bincount(test.domains, minlength=test.n_domains) / len(test)
     columns = {name: trace[name] for name in ("round", "mixture", "sent", "received")}
@@ -138,4 +165,5 @@ def _accuracies(trace: Trace, test: Federation) -> Trace:
         columns[iterate] = 100 * trace[f"{prefix}test_accuracy"]
         columns[f"{iterate}_uniform"] = columns[iterate] @ shares
         columns[f"{iterate}_loss"] = trace[f"{prefix}test_loss"]
-    return Trace(columns, {"average_mixture": trace.final["average_mixture"], "shares": shares})
+    final = {"average_mixture": trace.final["average_mixture"], "shares": shares, "outside": np.array(outside)}
+    return Trace(columns, final)
