@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "algorithms": {"kernels", "data", "models"},
     "callbacks": set(),  # algorithms know what a callback is (`trace`), and none of these
     "reproduction": {"data"},  # which variant of a data set there is, and its digest
-    "papers": {"kernels", "data", "models", "algorithms", "reproduction"},
+    "papers": {"kernels", "data", "models", "algorithms", "callbacks", "reproduction"},
     "flower": {"kernels", "data", "models", "algorithms"},  # strategies for Flower; nothing of ours needs them
     "fingerprints": {"kernels", "data", "models", "algorithms"},  # tiny trials whose bits are known
     # Above both towers: what a user starts, and comparisons on the papers' problems.

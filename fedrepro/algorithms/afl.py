@@ -155,7 +155,9 @@ def afl(
     _check_combination(version, gradient_domains, optimiser, mirror, accumulator)
     cornered = skewness > 0 and not isinstance(mixtures, Simplex | Point)
     if cornered and version == "optimistic":
-        raise UserError("version='optimistic' knows skewness on Λ = Simplex() only: choose another version, or that set.")
+        raise UserError(
+            "version='optimistic' knows skewness on Λ = Simplex() only: choose another version, or that set."
+        )
     if not fixed and federation.n_domains < 2:
         raise UserError("AFL guards against mixtures of domains: give the federation at least two domains.")
     if not fixed and not version.startswith("strongly-convex"):

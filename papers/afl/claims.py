@@ -12,10 +12,11 @@ import numpy as np
 
 from fedrepro.papers.afl.section_3 import LinearClass
 from fedrepro.reproduction.study import Runs
-from fedrepro.reproduction.verdicts import Comparison, bound, equal, identity, interval, less, more
+from fedrepro.reproduction.verdicts import Comparison, bound, equal, identity, interval, less, more, unavailable
 
 ITERATES = ("last", "average")
 AGNOSTIC, UNIFORM = "agnostic", "uniform"
+ALL_OF_PTB = 900_000  # tokens, or a little more
 
 
 # --- what the tables show ------------------------------------------------------------------------------------------
@@ -222,7 +223,14 @@ def close_to_documents_only(rows: Mapping[str, Runs], documents: str, tolerance:
 
 
 def near_the_literature(runs: Runs, published: float, share: float) -> list[Comparison]:
-    """The LSTM's perplexity on documents, at the end of every run, is that of the literature up to a share of it."""
+    """The LSTM's perplexity on documents, at the end of every run, is that of the literature up to a share of it.
+
+    The literature's is that of 200 units after 13 passes over all of PTB; a smaller run has nothing to say.
+    """
+    settings, tokens = runs[0].settings, int(runs.final("tokens")[0].sum())
+    if (settings["units"], settings["epochs"]) != (200, 13) or tokens < ALL_OF_PTB:
+        reason = f"this run has {settings['units']} units, {settings['epochs']} passes and {tokens:,} tokens"
+        return [unavailable("all of PTB", f"The literature has 200 units, 13 passes and all of PTB: {reason}.")]
     found = by_domain(runs)[:, 0] / published
     return [identity(found, 1.0, share, setting="all of PTB", name="perplexity / literature")]
 
