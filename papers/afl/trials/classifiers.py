@@ -18,6 +18,7 @@ FEATURES = {WITHOUT: ADULT_FEATURES, WITH: (*ADULT_FEATURES, "education")}
 ADULT_DOMAINS = ("doctorate", "non-doctorate")
 DOCTORATE = "doctorate"  # the attribute that Table 1's domains are made of
 CLOTHES = {"shirt": 6, "pullover": 2, "t-shirt": 0}  # Table 2's domains with their labels in Fashion-MNIST
+BATCH = 100  # samples of each domain in the tables' minibatches
 FOLDS = 5  # a fifth of the training data is held out where hyper-parameters are chosen; a seed is a fold
 
 
