@@ -1,13 +1,15 @@
 """Write docs/api/: the reference of what users import, made from signatures and docstrings.
 
 ``python tools/api_reference.py`` writes the pages; with ``--check`` it says which ones are out of date, and fails. It
-needs nothing but the package: the docstrings are in NumPy style, whose sections are turned into lists here.
+needs nothing but the package: the docstrings are in NumPy style, whose sections are turned into lists here. The page of
+the strategies for Flower is left as it is where Flower is not installed: ``.venv-bench/bin/python`` writes all pages.
 """
 
 import inspect
 import re
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import fedrepro
@@ -15,6 +17,7 @@ import fedrepro
 fedrepro.prepare()
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "docs" / "api"
+FLOWER = "flower"
 # Page -> its title, and where the names stand that it describes (None: all that the module exports).
 PAGES: dict[str, tuple[str, list[tuple[str, list[str] | None]]]] = {
     "algorithms": ("Algorithms", [("fedrepro.algorithms", None)]),
@@ -56,6 +59,18 @@ PAGES: dict[str, tuple[str, list[tuple[str, list[str] | None]]]] = {
         "Sets of mixtures Λ",
         [("fedrepro.algorithms.domains", ["Simplex", "CappedSimplex", "Box", "L1Ball", "Hull", "Point", "uniform"])],
     ),
+    FLOWER: (
+        "With Flower",
+        [
+            (
+                "fedrepro.flower",
+                [
+                    "AgnosticFedAvg", "ApproxFedAvg", "Scaffold", "AFL", "FedBoost", "EFLFG", "LocalGrid", "client_app",
+                    "ensemble_app", "initial_arrays", "Task", "answer_roll_call",
+                ],
+            )
+        ],
+    ),
 }  # fmt: skip
 _SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.M)
 _LISTS = ("Parameters", "Attributes")
@@ -65,6 +80,8 @@ def pages() -> dict[Path, str]:
     """File to its content."""
     found = {TARGET / "README.md": _index()}
     for key, (title, places) in PAGES.items():
+        if key == FLOWER and find_spec("flwr") is None:
+            continue
         parts = [f"# {title}\n", _NOTE]
         for module, names in places:
             home = import_module(module)

@@ -10,7 +10,8 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is in an environment of its own: make .venv-bench/.ready")
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "with-flower.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "with-flower.md").read_text(encoding="utf-8")
 # What `flwr run` does with the app of a server.
 AS_FLOWER_DOES = """
 from flwr.app import Context, RecordDict
@@ -50,3 +51,14 @@ def test_the_example_with_pytorch_runs(tmp_path):
     (torch,) = shown("py")
     said = run(local + ensemble + torch, tmp_path)
     check_rounds(said, 3)
+
+
+def test_the_reference_is_made_from_the_docstrings_and_has_every_name():
+    from fedrepro import flower
+
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "api_reference.py", "--check"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, f"run .venv-bench/bin/python tools/api_reference.py: {done.stdout}{done.stderr}"
+    page = (ROOT / "docs" / "api" / "flower.md").read_text(encoding="utf-8")
+    assert set(flower.__all__) == set(re.findall(r"^## (\w+)$", page, re.M))
