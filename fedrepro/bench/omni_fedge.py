@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from fedrepro.algorithms.nodes.networks import Nodes
-from fedrepro.algorithms.nodes.omni_fedge import Form, Sizes, _networks, _rounds, _start, weights_of
+from fedrepro.algorithms.nodes.omni_fedge import Data, Form, Sizes, _networks, _rounds, _start, weights_of
+from fedrepro.algorithms.nodes.released import turns_of_omni_fedge
 from fedrepro.bench.harness import Row, ratio, row
 from fedrepro.bench.limits import Work
 from fedrepro.data.federation import Federation
@@ -28,34 +29,43 @@ CASES = {
 
 
 def loop_over_pairs(
-    nodes: Nodes, networks: np.ndarray, rows: np.ndarray, shares: np.ndarray, *, weights: str, sharing: str
+    nodes: Nodes, networks: np.ndarray, minibatches: tuple[np.ndarray, np.ndarray], *, weights: str, sharing: str
 ) -> np.ndarray:
-    """The peer: a round as one would write it down, in eager JAX."""
+    """The peer: the first round as one would write it down, in eager JAX."""
     architecture, x, y = nodes.architecture, nodes.problem.x, nodes.problem.y
-    held = [rows[node][shares[node] > 0] for node in range(nodes.count)]
+    networks, shared = networks.copy(), architecture.boundaries[-2]
+    rows, shares = minibatches
 
-    def loss_and_gradient(network, node):
+    def loss_and_gradient(network, node, turn):
+        held = rows[turn, node][shares[turn, node] > 0]
+
         def loss(parts):
-            return cross_entropies(architecture.outputs(parts, x[held[node]]), y[held[node]]).mean()
+            return cross_entropies(architecture.outputs(parts, x[held]), y[held]).mean()
 
         found, gradient = jax.value_and_grad(loss)(architecture.parts(network))
         return float(found), architecture.vector(gradient)
 
-    networks = networks.copy()
-    shared = architecture.boundaries[-2]
+    def all_pairs(turn):
+        return [[loss_and_gradient(network, node, turn) for node in range(nodes.count)] for network in networks]
+
+    def directions(chosen, pairs):
+        return np.array(
+            [
+                sum(weight * gradient for weight, (_, gradient) in zip(of_node, of_network, strict=True))
+                for of_node, of_network in zip(chosen, pairs, strict=True)
+            ]
+        )
+
     if sharing == "common":
         for node in range(nodes.count):
-            networks[node, shared:] -= TASK_STEP * loss_and_gradient(networks[node], node)[1][shared:]
-    pairs = [[loss_and_gradient(network, node) for node in range(nodes.count)] for network in networks]
+            networks[node, shared:] -= TASK_STEP * loss_and_gradient(networks[node], node, 0)[1][shared:]
+    pairs = all_pairs(0)
     chosen = weights_of(np.array([[loss for loss, _ in of_network] for of_network in pairs]), weights)
-    directions = [
-        sum(weight * gradient for weight, (_, gradient) in zip(of_node, of_network, strict=True))
-        for of_node, of_network in zip(chosen, pairs, strict=True)
-    ]
     if sharing == "common":
-        networks[:, :shared] -= STEP / nodes.count * np.sum(directions, axis=0)[:shared]
+        networks[:, :shared] -= STEP / nodes.count * directions(chosen, pairs).sum(axis=0)[:shared]
     else:
-        networks -= STEP * np.array(directions)
+        networks[:, :shared] -= STEP * directions(chosen, all_pairs(1))[:, :shared]
+        networks[:, shared:] -= STEP * directions(chosen, all_pairs(2))[:, shared:]
     return networks
 
 
@@ -66,22 +76,24 @@ def round_rows(
     model = CNN(10, filters=filters, dense=dense, activation="linear", dense_activation="leaky-relu")
     nodes = Nodes(_pictures(samples), model)
     start = nodes.starts(None, True, 0)
-    rows, shares = nodes.minibatches_by_node(BATCHES, rounds, 0)
-    operations = _operations(nodes, rows[0], shares[0])
+    operations = _operations(nodes, *(part[0] for part in nodes.minibatches_by_node(BATCHES, rounds, 0)))
     made = []
     for case, settings in CASES.items():
         ours = _runner(nodes, start, rounds, **settings)
 
-        def theirs(settings=settings):
-            return loop_over_pairs(nodes, start, rows[0], shares[0], **settings)
+        minibatches = nodes.minibatches_by_node(BATCHES, rounds, 0, _turns(rounds, **settings))
 
-        after_one = nodes.flat(_networks(ours(1), nodes.count))
+        def theirs(settings=settings, minibatches=minibatches):
+            return loop_over_pairs(nodes, start, minibatches, **settings)
+
+        after_one = nodes.flat(_networks(_form(nodes, settings["sharing"]), ours(1), nodes.count))
         np.testing.assert_allclose(after_one, theirs(), rtol=1e-3, atol=1e-4)
         measured = ratio(ours, theirs, repeats=repeats)
         seconds, spread = measured.ours_seconds / rounds, tuple(rounds * end for end in measured.spread)
         measured = replace(measured, ours_seconds=seconds, ratio=rounds * measured.ratio, spread=spread)
-        networks = nodes.count if settings["sharing"] == "own" else 1  # else all have the same layers but the last
-        work = Work(operations=networks * operations, single=True)
+        # Of the code: a gradient and two forward passes, a third of one each, of all networks; else they share layers.
+        times = 5 / 3 * nodes.count if settings["sharing"] == "own" else 1
+        work = Work(operations=times * operations, single=True)
         peer_name = "eager JAX, 25 pairs"
         line = row(GROUP, f"a round of 5 nodes, {case}", measured, target=TARGET, peer_name=peer_name, work=work)
         made.append(replace(line, note=f"{1 / seconds:.0f} rounds per second; {line.note}"))
@@ -102,18 +114,26 @@ def _operations(nodes: Nodes, rows: np.ndarray, shares: np.ndarray) -> float:
     return float(cost["flops"])
 
 
+def _form(nodes: Nodes, sharing: str) -> Form:
+    return Form(sharing, len(nodes.architecture.layers) - 1)
+
+
+def _turns(rounds: int, *, sharing: str, **_) -> list[tuple[int, int]] | None:
+    return turns_of_omni_fedge(rounds, BATCHES) if sharing == "own" else None
+
+
 def _runner(nodes: Nodes, start: np.ndarray, rounds: int, *, weights: str, sharing: str):
     """A call that makes so many rounds; what a run prepares once is prepared here."""
-    form = Form(sharing, len(nodes.architecture.layers) - 1)
+    form = _form(nodes, sharing)
     sizes = Sizes.of(
         step=STEP, task_step=TASK_STEP, floor=0.01, lower=1e-4, weights=weights, rows="network", task_steps=1
     )
     state = _start(form, nodes.stacked(start))
-    minibatches = tuple(map(jnp.asarray, nodes.minibatches(BATCHES, rounds, 0)))
+    dealt = nodes.minibatches(BATCHES, rounds, 0, _turns(rounds, sharing=sharing))
+    data = Data(nodes.x, nodes.y, *map(jnp.asarray, dealt))
 
     def advance(last: int = rounds):
-        given = (nodes.architecture, form, sizes, state, nodes.x, nodes.y, *minibatches)
-        return jax.block_until_ready(_rounds(*given, 0, last)[0])
+        return jax.block_until_ready(_rounds(nodes.architecture, form, sizes, state, data, 0, last)[0])
 
     return advance
 

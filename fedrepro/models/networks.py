@@ -120,6 +120,8 @@ class CNN(Network):
     activation, dense_activation
         After each convolution, and after each hidden dense layer (by default the same): ``"relu"``, ``"leaky-relu"``
         (slope 0.1), ``"tanh"`` or ``"linear"``.
+    output_activation
+        Of what goes into the softmax.
     """
 
     classes: int
@@ -129,6 +131,7 @@ class CNN(Network):
     dense: int | Sequence[int] = 128
     activation: str = "relu"
     dense_activation: str | None = None
+    output_activation: str = "linear"
 
     def __post_init__(self):
         _check_count("classes", self.classes, 2)
@@ -142,6 +145,7 @@ class CNN(Network):
             object.__setattr__(self, "dense_activation", self.activation)
         _check_activation("activation", self.activation)
         _check_activation("dense_activation", self.dense_activation)
+        _check_activation("output_activation", self.output_activation)
 
     def architecture(self, shape: tuple[int, ...]) -> Architecture:
         """The layers for images of this shape: (height, width) or (height, width, channels)."""
@@ -166,7 +170,7 @@ class CNN(Network):
         for units in _counts("dense", self.dense):
             layers.append(Layer("dense", inputs, units, self.dense_activation or self.activation))
             inputs = units
-        return Architecture(image, (*layers, _last(inputs, self.classes)))
+        return Architecture(image, (*layers, _last(inputs, self.classes, self.output_activation)))
 
 
 # --- a network on data ------------------------------------------------------------------------------------------------
@@ -444,8 +448,8 @@ def _padded(rows: np.ndarray) -> tuple[np.ndarray, int]:
 # --- checks -----------------------------------------------------------------------------------------------------------
 
 
-def _last(inputs: int, classes: int) -> Layer:
-    return Layer("dense", inputs, classes, "linear")
+def _last(inputs: int, classes: int, activation: str = "linear") -> Layer:
+    return Layer("dense", inputs, classes, activation)
 
 
 def _check_count(name: str, value: object, least: int) -> None:

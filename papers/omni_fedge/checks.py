@@ -9,16 +9,42 @@ from fedrepro.streams import stream
 FIVE_LOSSES = (0.05, 0.3, 0.5, 0.8, 1.5)  # on which the problems for the weights are compared
 
 
-def random_bounds(count: int, nodes: int = 5) -> tuple[np.ndarray, np.ndarray]:
-    """Risks and bounds of Theorem 1 for random losses and numbers of samples."""
+def family_bound(losses: np.ndarray, risks: np.ndarray, sizes: np.ndarray, *, largest_loss: float) -> float:
+    """The right side of Theorem 1 for a family of networks, without its divergence.
+
+    The complexity (3) is a supremum over the family. With the best weights of each network the mean loss of network k
+    on n_j samples is L_kj·G_j under Q, G_j being a mean of n_j standard exponential variables, so that (3) is
+    max_k (risk_k − Σ_j log L_kj) + Σ_j log(n_j / (n_j − 1)).
+
+    Parameters
+    ----------
+    losses
+        Ê L_j of network k, shape (networks, nodes).
+    risks
+        The true risk of each network at the node in question.
+    sizes
+        n_j.
+    largest_loss
+        l_max.
+    """
+    losses, risks = np.asarray(losses), np.asarray(risks)
+    logs = np.log(losses).sum(axis=1)
+    terms = [bound_terms(row, risk, sizes, largest_loss=largest_loss) for row, risk in zip(losses, risks, strict=True)]
+    complexity = (risks - logs).max() + np.log(sizes / (sizes - 1)).sum()
+    right = [term.objective + complexity + term.printed_deviation - losses.shape[1] for term in terms]
+    return float(min(right))
+
+
+def random_families(count: int, networks: int, nodes: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    """Least risks and bounds of Theorem 1 for families of random losses and risks."""
     draws = stream("omni_fedge", "sampling", 0)
     risks, bounds = [], []
     for _ in range(count):
-        losses = draws.gamma(2.0, 0.4, nodes) + 1e-3
-        risk = float(draws.gamma(2.0, 0.6))
-        terms = bound_terms(losses, risk, draws.integers(2, 2_000, nodes), largest_loss=float(draws.uniform(1, 20)))
-        risks.append(risk)
-        bounds.append(terms.bound)
+        losses = draws.gamma(2.0, 0.4, (networks, nodes)) + 1e-3
+        of_family = draws.gamma(2.0, 0.6, networks)
+        sizes = draws.integers(2, 2_000, nodes)
+        risks.append(of_family.min())
+        bounds.append(family_bound(losses, of_family, sizes, largest_loss=float(draws.uniform(1, 20))))
     return np.array(risks), np.array(bounds)
 
 
@@ -38,6 +64,35 @@ def deviation_of_means(samples: int = 622, nodes: int = 5, weight: float = 2.0, 
 def objective(weights: np.ndarray, losses: np.ndarray) -> float:
     """G(ω) of the appendix."""
     return float(weights @ losses - np.log(weights).sum())
+
+
+def likelihood_without_sizes() -> dict[str, dict[str, float]]:
+    """Two networks on two nodes with 1,000 and 10 samples: objective (2), and the likelihood that it comes from.
+
+    Both with the best weights, 1/L: Σ_j log L_j and Σ_j n_j log L_j, but for constants.
+    """
+    sizes = np.array([1_000, 10])
+    found = {}
+    for name, losses in {"network A": np.array([0.1, 1.0]), "network B": np.array([0.5, 0.15])}.items():
+        best = 1.0 / losses
+        found[name] = {
+            "objective (2)": objective(best, losses),
+            "negative log-likelihood": float(sizes @ (best * losses - np.log(best))),
+        }
+    return found
+
+
+def infimum_inside(losses: np.ndarray) -> dict[str, float]:
+    """Σ_j log of the losses of networks (rows) on nodes (columns): a task part for each term, or one for all.
+
+    The infimum of (4) is inside the sum and may take another task part for each node j; that of (2) may not.
+    """
+    logs = np.log(np.asarray(losses))
+    return {
+        "a task part for each j, as (4) has it": float(logs.min(axis=0).sum()),
+        "one task part, the best, as in (2)": float(logs.sum(axis=1).min()),
+        "one task part, the node's own, as line 5 has it": float(logs.sum(axis=1).mean()),
+    }
 
 
 def around_the_closed_form() -> dict[str, float]:

@@ -4,48 +4,74 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fedrepro.papers.omni_fedge.trials import ALGORITHM_1, AUTHORS, FEDSGD, FEDSGD_AUTHORS
+from fedrepro.papers.omni_fedge.trials import FEDSGD, LOCAL, OMNI_FEDGE
 from fedrepro.reproduction import figures
 from fedrepro.reproduction.figures import Drawing
 
-LOCAL = "local"
-LOOKS = {
-    ALGORITHM_1: "omni-fedge",
-    AUTHORS: "agnostic fedavg",
-    FEDSGD: "fedsgd",
-    FEDSGD_AUTHORS: "scaffold",
-    LOCAL: "local",
-}
-RELEASED = {"omni_fedge": ALGORITHM_1, "fedsgd": FEDSGD, "local": LOCAL}
+LOOKS = {OMNI_FEDGE: "omni-fedge", FEDSGD: "fedsgd", LOCAL: "local"}
+KEYS = {"omni_fedge": OMNI_FEDGE, "fedsgd": FEDSGD, "local": LOCAL}  # how published values are called
+PARTS = {"test": "test data", "train": "training data"}
 _INK = "#222222"
 _TWICE = 2.0  # N·share at which the colours of the heat maps end, as far above 1 as 0 is below
 
+Curves = Mapping[str, Mapping[str, np.ndarray]]
+
 
 def panel(
-    fig: Drawing,
-    rounds: np.ndarray,
-    curves: Mapping[str, Mapping[str, np.ndarray]],
-    local: Mapping[str, np.ndarray],
-    published: Mapping[str, float],
+    fig: Drawing, rounds: np.ndarray, settings: Mapping[str, Curves], published: Mapping[str, float], released: str
 ) -> None:
-    """Training and test accuracy of all methods; local training, which has no rounds, is a line with its interval."""
-    for ax, part in fig.panels(("train", "test"), sharey=True):
-        for method, values in curves.items():
-            fig.curve(ax, rounds, values[part], label=method, look_as=LOOKS[method])
-        flat = np.repeat(local[part][:, None], 2, axis=1)
-        fig.curve(ax, rounds[[0, -1]], flat, label=LOCAL, look_as=LOOKS[LOCAL])
-        for (key, method), beside in zip(RELEASED.items(), (1.03, 1.07, 1.11), strict=True):
-            if f"{key}_{part}" in published:
-                _released(ax, rounds[-1] * beside, published[f"{key}_{part}"], method)
-        ax.set(title={"train": "training data", "test": "test data"}[part], xlabel="communication round")
-        ax.set_xlim(-0.02 * rounds[-1], 1.14 * rounds[-1])
-    late = rounds >= rounds[-1] / 2
-    lowest = min(values[part].mean(axis=0)[late].min() for values in curves.values() for part in values)
-    lowest = min(lowest, *(found.mean() for found in local.values()), *published.values())
-    fig.axes[0].set(ylabel="mean accuracy of the nodes, %", ylim=(max(0.0, lowest - 20), 101))  # where curves differ
+    """A panel of Figure 1: settings side by side, test data above training data; local training is a line.
+
+    Parameters
+    ----------
+    settings
+        Setting to method to part to values: seeds × rounds, or one value per seed for local training.
+    published
+        The released end values.
+    released
+        In which setting they stand.
+    """
+    axes = fig.subplots(2, len(settings), sharex=True, sharey=True, figsize=(4.1 * len(settings), 6.6), squeeze=False)
+    for row, (part, title) in zip(axes, PARTS.items(), strict=True):
+        row[0].set_ylabel(f"accuracy, {title}, %")
+        for ax, (setting, curves) in zip(row, settings.items(), strict=True):
+            for method, values in curves.items():
+                x, y = (rounds, values[part]) if values[part].ndim > 1 else _line(rounds, values[part])
+                path = (setting, title, method)
+                fig.curve(ax, x, y, label=method, look_as=LOOKS[method], record=path)
+            if setting == released:
+                _stars(ax, rounds[-1], part, published)
+            ax.set_xlim(-0.02 * rounds[-1], 1.14 * rounds[-1])
+    for ax, setting in zip(axes[0], settings, strict=True):
+        ax.set_title(setting)
+    for ax in axes[1]:
+        ax.set_xlabel("communication round")
+    axes[0][0].set_ylim(_lowest(rounds, settings, published), 101)
     if published:
-        _explained(fig.axes[0], "released end value, in the method's colour")
+        _explained(axes[0][0], "released end value, in the method's colour")
     fig.legend()
+
+
+def _line(rounds: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return rounds[[0, -1]], np.repeat(values[:, None], 2, axis=1)
+
+
+def _stars(ax, last: float, part: str, published: Mapping[str, float]) -> None:
+    for (key, method), beside in zip(KEYS.items(), (1.03, 1.07, 1.11), strict=True):
+        if f"{key}_{part}" in published:
+            _released(ax, last * beside, published[f"{key}_{part}"], method)
+
+
+def _lowest(rounds: np.ndarray, settings: Mapping[str, Curves], published: Mapping[str, float]) -> float:
+    """Where the axis begins, so that it shows where curves differ."""
+    late = rounds >= rounds[-1] / 2
+    found = [
+        values[part].mean(axis=0)[late].min() if values[part].ndim > 1 else values[part].mean()
+        for curves in settings.values()
+        for values in curves.values()
+        for part in values
+    ]
+    return max(0.0, min([*found, *published.values()]) - 20)
 
 
 def _released(ax, x: float, y: float, method: str) -> None:
@@ -91,22 +117,24 @@ def rounds_to_accuracy(
     fig: Drawing,
     cases: Mapping[str, Mapping[str, tuple[np.ndarray, np.ndarray]]],
     targets: Mapping[str, float],
-    published: Mapping[str, float],
+    published: Mapping[str, float | str],
 ) -> None:
     """For each case the rounds (seeds × accuracies) against the accuracy; a run that never gets there leaves a gap."""
-    for ax, case in fig.panels(cases):
+    for ax, case in fig.panels(list(cases), sharey=True, figsize=(3.2 * len(cases), 4.2)):
         for method, (accuracies, rounds) in cases[case].items():
             everyone = np.isfinite(rounds).all(axis=0)
             fig.curve(ax, accuracies[everyone], rounds[:, everyone], label=method, look_as=LOOKS[method])
         ax.axvline(targets[case], color="0.6", linewidth=0.8, linestyle=":", zorder=0)
-        ax.set(title=case, xlabel="test accuracy, %", yscale="log")
+        ax.set_title(case.replace(", ", "\n"))
+        ax.set(xlabel="test accuracy, %", yscale="log")
         ticks = [tick for tick in (5, 10, 20, 50, 100, 200, 500, 1000) if tick <= 1.2 * ax.get_ylim()[1]]
         ax.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
         ax.minorticks_off()
         ax.set_ylim(bottom=4)
     if published:
-        for key, method in (("omni_fedge", ALGORITHM_1), ("fedsgd", FEDSGD)):
-            _released(fig.axes[0], published["mnist_accuracy"], published[f"mnist_noniid_{key}"], method)
+        at = list(cases).index(published["case"])
+        for key in ("omni_fedge", "fedsgd"):
+            _released(fig.axes[at], published["mnist_accuracy"], published[f"mnist_noniid_{key}"], KEYS[key])
         _explained(fig.axes[0], "released, in the method's colour")
     fig.axes[0].set_ylabel("rounds until it is reached")
     fig.legend()

@@ -8,6 +8,7 @@ from fedrepro import Federation, UserError
 from fedrepro.algorithms import omni_fedge
 from fedrepro.algorithms.nodes.baselines import fedsgd, local_training
 from fedrepro.algorithms.nodes.networks import Nodes, server_step
+from fedrepro.algorithms.nodes.released import turns_of_fedsgd, turns_of_omni_fedge
 from fedrepro.algorithms.nodes.omni_fedge import ROWS, WEIGHTS, Sizes, _weights, bound_terms, weights_of
 from fedrepro.models.networks import CNN, MLP
 from fedrepro.models.regression import SoftmaxRegression
@@ -38,10 +39,13 @@ def plain_rounds(
     shared_layers=None,
     task_steps=1,
     task_step=0.01,
+    fit="minibatch",
     common_start=True,
     evaluate=(),
 ):
-    """Algorithm 1, or the authors' round, as loops over all pairs, with gradients of one pair at a time."""
+    """Algorithm 1 as loops over all pairs, with gradients of one pair at a time."""
+    if sharing == "own":
+        return plain_rounds_of_the_code(federation, model, rounds, step, batches, shared_layers, common_start)
     nodes = Nodes(federation, model)
     problem, n = nodes.problem, nodes.count
     networks = nodes.starts(None, common_start, 0).astype(np.float64)
@@ -51,20 +55,70 @@ def plain_rounds(
     history = []
     for t in range(rounds):
         mine = [(all_rows[t, j][shares[t, j] > 0], shares[t, j][shares[t, j] > 0]) for j in range(n)]
-        if sharing == "common":
+        measured = mine
+        if fit == "all":
+            measured = [(rows_of(federation, j), np.full(size, 1 / size)) for j, size in enumerate(federation.sizes)]
             for i in range(n):
-                for _ in range(task_steps):
-                    networks[i, cut:] -= task_step * problem.gradient(networks[i], *mine[i])[cut:]
-        losses = np.array(
-            [[mine[j][1] @ problem.sample_losses(networks[i], mine[j][0]) for j in range(n)] for i in range(n)]
-        )
+                networks[i, cut:] = accelerated(problem, networks[i], measured[i], cut, task_steps)
+        for i in range(n):
+            for _ in range(task_steps if fit == "minibatch" else 0):
+                networks[i, cut:] -= task_step * problem.gradient(networks[i], *mine[i])[cut:]
+        losses = loss_matrix(problem, networks, measured)
         used = weights_of(losses if rows == "network" else losses.T, weights)
         history.append(used)
         pairs = np.array([[problem.gradient(networks[i], *mine[j]) for j in range(n)] for i in range(n)])
-        if sharing == "common":
-            networks[:, :cut] -= step / n * np.einsum("ij,ijd->d", used, pairs)[:cut]
-        else:
-            networks -= step * np.einsum("ij,ijd->id", used, pairs)
+        networks[:, :cut] -= step / n * np.einsum("ij,ijd->d", used, pairs)[:cut]
+    return networks, np.array(history)
+
+
+def rows_of(federation, node):
+    return np.arange(federation.offsets[node], federation.offsets[node + 1])
+
+
+def loss_matrix(problem, networks, data):
+    return np.array([[shares @ problem.sample_losses(network, rows) for rows, shares in data] for network in networks])
+
+
+def accelerated(problem, network, data, cut, steps):
+    """Nesterov's steps on the layers after the cut, of the size 2 / (1 + mean ‖φ‖²)."""
+    architecture = problem.architecture
+    x = np.asarray(problem.x)[data[0]]
+    before = 2 * int(np.searchsorted(architecture.boundaries, cut))
+    features = np.asarray(architecture.outputs(architecture.parts(network.astype(np.float32))[:before], x))
+    size = 2 / (1 + (features**2).sum(axis=1).mean())
+    task, ahead = network[cut:].copy(), network[cut:].copy()
+    for k in range(steps):
+        gradient = problem.gradient(np.concatenate([network[:cut], ahead]), *data)[cut:]
+        found = ahead - size * gradient
+        ahead = found + k / (k + 3) * (found - task)
+        task = found
+    return task
+
+
+def plain_rounds_of_the_code(federation, model, rounds, step, batches, shared_layers, common_start):
+    """The authors' round: three minibatches one after the other, and the weights of the losses on the last one."""
+    nodes = Nodes(federation, model)
+    problem, n = nodes.problem, nodes.count
+    networks = nodes.starts(None, common_start, 0).astype(np.float64)
+    layers = len(problem.architecture.layers)
+    cut = problem.architecture.boundaries[layers - 1 if shared_layers is None else shared_layers]
+    turns = turns_of_omni_fedge(rounds, batches)
+    rows, shares = nodes.minibatches_by_node(batches, rounds, 0, turns)
+    taken = iter(
+        [[(rows[t, j][shares[t, j] > 0], shares[t, j][shares[t, j] > 0]) for j in range(n)] for t in range(len(turns))]
+    )
+
+    def directions(weights, data):
+        pairs = np.array([[problem.gradient(network, *mine) for mine in data] for network in networks])
+        return np.einsum("ij,ijd->id", weights, pairs)
+
+    losses, history = loss_matrix(problem, networks, next(taken)), []
+    for _ in range(rounds):
+        weights = weights_of(losses.T, "root-sum")
+        networks[:, :cut] -= step * directions(weights, next(taken))[:, :cut]
+        networks[:, cut:] -= step * directions(weights, next(taken))[:, cut:]
+        losses = loss_matrix(problem, networks, next(taken))
+        history.append(weights)
     return networks, np.array(history)
 
 
@@ -79,6 +133,8 @@ CASES = {
     "all shared": {"shared_layers": 3},
     "no task steps": {"task_steps": 0},
     "five task steps": {"task_steps": 5},
+    "argmin on all data": {"fit": "all", "task_steps": 7},
+    "argmin of two layers": {"fit": "all", "task_steps": 3, "shared_layers": 1},
 }
 
 
@@ -137,8 +193,8 @@ def test_metrics_and_loss_matrix():
 def test_fedsgd_is_gradient_descent_on_the_mean_of_the_nodes():
     federation = data()
     nodes = Nodes(federation, MODEL)
-    rows, shares = nodes.minibatches_by_node(4, 4, 0)
     for merged in (True, False):
+        rows, shares = nodes.minibatches_by_node(4, 4, 0, None if merged else turns_of_fedsgd(4, 4))
         trace = fedsgd(federation, MODEL, **SETTINGS, merged=merged)
         networks = nodes.starts(None, merged, 0).astype(np.float64)
         for t in range(4):
@@ -160,6 +216,89 @@ def test_local_training_is_gradient_descent_at_each_node():
             networks[i] -= 0.2 * nodes.problem.gradient(networks[i], rows[t, i], shares[t, i])
     np.testing.assert_allclose(trace.final["networks"], networks, rtol=2e-3, atol=2e-4)
     assert trace["sent"].tolist() == trace["received"].tolist() == [0.0] * len(trace)
+
+
+def test_minibatches_of_so_many_samples_end_with_what_is_left():
+    federation = data()  # 9, 14 and 8 samples
+    nodes = Nodes(federation, MODEL)
+    rows, shares, turns = nodes.minibatches_of(4, 2, 0)
+    assert turns.tolist() == [3, 4, 2]
+    for node, size in enumerate(federation.sizes):
+        epoch = slice(turns[node], 2 * turns[node])
+        used = shares[epoch, node] > 0
+        assert sorted(rows[epoch, node][used]) == list(rows_of(federation, node))
+        np.testing.assert_allclose(shares[epoch, node].sum(axis=1), 1, rtol=1e-6)
+        assert used.sum(axis=1).tolist() == [4] * (size // 4) + ([size % 4] if size % 4 else [])
+    trace = local_training(federation, MODEL, epochs=2, step=0.2, samples=4)
+    networks = nodes.starts(None, True, 0).astype(np.float64)
+    for node in range(3):
+        for t in range(2 * turns[node]):
+            networks[node] -= 0.2 * nodes.problem.gradient(networks[node], rows[t, node], shares[t, node])
+    np.testing.assert_allclose(trace.final["networks"], networks, rtol=2e-3, atol=2e-4)
+
+
+def test_fitting_the_task_parts_to_all_data_comes_near_the_argmin():
+    federation = data(sizes=(60, 50, 70))
+    once = {"rounds": 1, "step": 1e-9, "batches": 4, "evaluate": [1], "fit": "all"}
+    far, near, nearer = (
+        omni_fedge(federation, MODEL, **once, task_steps=steps)["train_loss"][-1] for steps in (1, 400, 4_000)
+    )
+    assert (near < far).all()
+    assert np.abs(near - nearer).max() < 0.05 * np.abs(far - nearer).min()
+
+
+# --- the order of the authors' code ---------------------------------------------------------------------------------
+
+
+class Transcribed:
+    """A client of the public code: its counters, and nothing else."""
+
+    def __init__(self, batches):
+        self.batch_size, self.batch_index, self.which_batch = batches, 0, 0
+        self.allow_shuffle, self.epoch_tracker, self.shuffles = True, False, 0
+        self.seen = []
+
+    def x_batch(self):
+        if self.batch_index >= self.batch_size - 1:
+            if self.batch_index > self.batch_size - 1:
+                self.batch_index = 0
+            self.epoch_tracker = True
+        if self.allow_shuffle:
+            self.shuffles += 1
+            self.allow_shuffle = False
+            self.epoch_tracker = False
+        return self.shuffles - 1, self.which_batch % self.batch_size
+
+    def query(self, networks=5):
+        self.batch_index += 1
+        used = set()
+        for _ in range(2 * networks):
+            self.which_batch = self.batch_index - 1 if self.which_batch <= self.batch_size else 0
+            used.add(self.x_batch())
+        assert len(used) == 1  # all networks meet the same samples
+        self.seen += used
+
+
+@pytest.mark.parametrize("batches", [1, 2, 3, 4, 20, 100])
+def test_turns_are_those_of_the_public_code(batches):
+    main, vanilla = Transcribed(batches), Transcribed(batches)
+    main.query()
+    for _ in range(300):
+        vanilla.query()
+        for _ in range(3):
+            main.query()
+        if main.epoch_tracker:
+            main.allow_shuffle = vanilla.allow_shuffle = True
+    assert turns_of_omni_fedge(300, batches) == main.seen
+    assert turns_of_fedsgd(300, batches) == [main.seen[0], *vanilla.seen[:-1]]
+
+
+def test_minibatches_of_turns_have_one_size_and_do_not_overlap():
+    nodes = Nodes(data(sizes=(9, 14, 2)), MODEL)
+    rows, shares = nodes.minibatches_by_node(4, 4, 0, [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0)])
+    assert (shares > 0).sum(axis=2).tolist() == [[2, 3, 1]] * 5  # 9 = 4 · 2 + 1: one is left out
+    first = rows[:4, 1][shares[:4, 1] > 0]
+    assert len(set(first)) == 12 and set(first) <= set(range(9, 23))
 
 
 def test_both_starts():
@@ -281,6 +420,10 @@ def run(**changed):
         (lambda: run(weights="equal"), "weights='equal' is not known: choose from 'inverse'"),
         (lambda: run(rows="both"), "rows='both' is not known"),
         (lambda: run(sharing="all"), "sharing='all' is not known"),
+        (lambda: run(fit="some"), "fit='some' is not known"),
+        (lambda: run(fit="all", sharing="own"), "fit='all' is for a common shared part with task parts"),
+        (lambda: run(fit="all", shared_layers=3), "fit='all' is for a common shared part with task parts"),
+        (lambda: local_training(data(), MODEL, epochs=1, samples=0), "samples=0 is not a whole number"),
         (lambda: run(rounds=0), "rounds=0 is not a whole number"),
         (lambda: run(step=-1.0), "step=-1.0 is not a positive number"),
         (lambda: run(batches=0), "batches=0 is not a whole number"),

@@ -7,6 +7,7 @@ import numpy as np
 
 from fedrepro.algorithms.arguments import check_count, check_positive, evaluation_steps
 from fedrepro.algorithms.nodes.networks import Nodes, Parts, check_finite, checked_step, repeated, stepped
+from fedrepro.algorithms.nodes.released import turns_of_fedsgd
 from fedrepro.data.federation import Federation
 from fedrepro.extras import optional
 from fedrepro.models.architecture import Architecture, cross_entropies
@@ -38,7 +39,7 @@ def fedsgd(
     merged
         True: one network for all nodes, as the paper says, which starts from the mean of the ``initial`` ones. False:
         as in the authors' code, where the nodes' networks are never merged; each starts where it was drawn, and only
-        the steps are the same.
+        the steps are the same, on minibatches in that code's order (`fedrepro.algorithms.nodes.released`).
     federation, model, rounds, step, batches, initial, evaluate, test, seed
         As in `fedrepro.algorithms.nodes.omni_fedge`.
 
@@ -54,7 +55,10 @@ def fedsgd(
     if merged:
         networks = tuple(part.mean(axis=0) for part in networks)
     advance = _merged_rounds if merged else _unmerged_rounds
-    minibatches = (nodes.minibatches if merged else nodes.minibatches_by_node)(batches, rounds, seed)
+    if merged:
+        minibatches = nodes.minibatches(batches, rounds, seed)
+    else:
+        minibatches = nodes.minibatches_by_node(batches, rounds, seed, turns_of_fedsgd(rounds, batches))
     traffic = float(nodes.count * nodes.problem.n_parameters)
 
     def of_nodes(networks: Parts) -> Parts:
@@ -81,6 +85,7 @@ def local_training(
     epochs: int,
     step: float = 0.01,
     batches: int = 100,
+    samples: int | None = None,
     initial: np.ndarray | None = None,
     common_start: bool = True,
     evaluate: int | Sequence[int] = 5,
@@ -93,6 +98,9 @@ def local_training(
     ----------
     epochs, step
         How often each node goes through its minibatches, and the step size.
+    samples
+        So many samples in a minibatch, the rest in the last one, in place of a number of ``batches``. The authors' code
+        gives its 100 batches to Keras, where they are 100 samples.
     evaluate
         How many times the networks are evaluated, or after which epochs.
     federation, model, batches, initial, common_start, test, seed
@@ -108,8 +116,11 @@ def local_training(
     nodes = Nodes(federation, model, test)
     starts = nodes.stacked(nodes.starts(initial, common_start, seed))
     networks = [tuple(part[node] for part in starts) for node in range(nodes.count)]
-    rows, weighing = nodes.minibatches_by_node(batches, epochs * batches, seed)
-    turns = np.minimum(batches, nodes.sizes)  # minibatches of a node in an epoch
+    if samples is None:
+        rows, weighing = nodes.minibatches_by_node(batches, epochs * batches, seed)
+        turns = np.minimum(batches, nodes.sizes)  # minibatches of a node in an epoch
+    else:
+        rows, weighing, turns = nodes.minibatches_of(samples, epochs, seed)
     recorder, done, together = Recorder(federation.client_names), 0, starts
     for stop in evaluation_steps(evaluate, epochs):
         for node in range(nodes.count) if stop > done else ():

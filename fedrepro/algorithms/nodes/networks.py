@@ -4,6 +4,7 @@ A node is a client of the federation. Compiled functions take the networks of al
 biases with a leading axis (`fedrepro.models.architecture.Architecture.parts`).
 """
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 from math import sqrt
@@ -24,10 +25,11 @@ with optional():
     import jax.numpy as jnp
 
 # Shapes are filled up to these multiples, so that federations of about the same size share what is compiled.
-SAMPLES_FILLED_TO, BATCH_FILLED_TO, BATCH_OF_A_NODE_FILLED_TO = 512, 8, 4
+SAMPLES_FILLED_TO, SAMPLES_OF_A_NODE_FILLED_TO, BATCH_FILLED_TO, BATCH_OF_A_NODE_FILLED_TO = 512, 128, 8, 4
 EVALUATED_AT_ONCE = 32  # samples of a node; the last piece is filled up
 
 Parts = tuple[np.ndarray | jax.Array, ...]
+Turns = Sequence[tuple[int, int]]
 
 
 class Nodes:
@@ -74,31 +76,63 @@ class Nodes:
             )
         return initial
 
-    def minibatches(self, batches: int, rounds: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    def minibatches(
+        self, batches: int, rounds: int, seed: int, turns: Turns | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The samples of every round, shape (rounds, s), and their shares in the nodes' means, (rounds, N, s).
 
         The samples of a node are dealt to ``batches`` minibatches (one sample each where there are fewer), which take
-        their turns; after each turn they are dealt anew. Samples of all nodes stand side by side, then fillers.
+        their turns; after each turn they are dealt anew. Samples of all nodes stand side by side, then fillers. With
+        ``turns``, a list of (deal, minibatch), these are used instead, all of one size: what is left over of a deal is
+        left out.
         """
-        rows, shares = self.minibatches_by_node(batches, rounds, seed)
+        rows, shares = self.minibatches_by_node(batches, rounds, seed, turns)
         used = int((shares > 0).sum(axis=(1, 2)).max())
         used += -used % BATCH_FILLED_TO
-        flat, weighing = np.zeros((rounds, used), np.int32), np.zeros((rounds, self.count, used), np.float32)
-        for t in range(rounds):
+        flat, weighing = np.zeros((len(rows), used), np.int32), np.zeros((len(rows), self.count, used), np.float32)
+        for t in range(len(rows)):
             node, at = np.nonzero(shares[t])
             flat[t, : node.size] = rows[t, node, at]
             weighing[t, node, np.arange(node.size)] = shares[t, node, at]
         return flat, weighing
 
-    def minibatches_by_node(self, batches: int, rounds: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    def minibatches_by_node(
+        self, batches: int, rounds: int, seed: int, turns: Turns | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The same minibatches as rows and shares of shape (rounds, N, b): a filler has the share 0."""
         check_count("batches", batches)
-        dealt = [_dealt(node, int(size), batches, rounds, seed) for node, size in enumerate(self.sizes)]
+        if turns is None:
+            dealt = [_dealt(node, int(size), batches, rounds, seed) for node, size in enumerate(self.sizes)]
+        else:
+            dealt = [_dealt_by_turns(node, int(size), batches, turns, seed) for node, size in enumerate(self.sizes)]
+        return self._side_by_side(dealt)
+
+    def minibatches_of(self, samples: int, epochs: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Minibatches of so many samples, as `minibatches_by_node`, and how many each node has in an epoch.
+
+        The last one of an epoch has what is left.
+        """
+        check_count("samples", samples)
+        dealt = [_dealt_by_samples(node, int(size), samples, epochs, seed) for node, size in enumerate(self.sizes)]
+        most = max(len(rows) for rows, _ in dealt)
+        filled = [[np.pad(a, ((0, most - len(a)), (0, 0))) for a in pair] for pair in dealt]
+        return *self._side_by_side(filled), -(-self.sizes // samples)
+
+    def _side_by_side(self, dealt: Sequence[Sequence[np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
         widest = max(rows.shape[1] for rows, _ in dealt)
         widest += -widest % BATCH_OF_A_NODE_FILLED_TO
         filled = [[np.pad(a, ((0, 0), (0, widest - a.shape[1]))) for a in pair] for pair in dealt]
         rows, shares = (np.stack(arrays, axis=1) for arrays in zip(*filled, strict=True))
         return rows + self._offsets[:-1, None].astype(np.int32), shares
+
+    def all_samples(self) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of all training samples of each node and their shares in its mean, shape (N, m), filled up."""
+        widest = int(self.sizes.max())
+        widest += -widest % SAMPLES_OF_A_NODE_FILLED_TO
+        rows, shares = np.zeros((self.count, widest), np.int32), np.zeros((self.count, widest), np.float32)
+        for node, size in enumerate(self.sizes):
+            rows[node, :size], shares[node, :size] = self._offsets[node] + np.arange(size), 1.0 / size
+        return rows, shares
 
     def metrics(self, networks: np.ndarray | Parts) -> dict[str, np.ndarray]:
         """Loss and accuracy of each node's network on that node's own data: ``train_…`` and ``test_…``."""
@@ -197,6 +231,27 @@ def _dealt(node: int, size: int, batches: int, rounds: int, seed: int) -> tuple[
         for at, batch in enumerate(np.array_split(order, turns)[: rounds - first], start=first):
             rows[at, : batch.size], weights[at, : batch.size] = batch, 1.0 / batch.size
     return rows, weights
+
+
+def _dealt_by_turns(node: int, size: int, batches: int, turns: Turns, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    cut = min(batches, size)
+    each, deals = size // cut, {}
+    rows = np.empty((len(turns), each), dtype=np.int32)
+    for at, (deal, batch) in enumerate(turns):
+        if deal not in deals:
+            deals[deal] = stream("nodes", "batch", seed, client=node, round=deal).permutation(size)[: cut * each]
+        rows[at] = deals[deal].reshape(cut, each)[batch % cut]
+    return rows, np.full(rows.shape, 1.0 / each, dtype=np.float32)
+
+
+def _dealt_by_samples(node: int, size: int, samples: int, epochs: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    turns = -(-size // samples)
+    rows, weights = np.zeros((epochs, turns * samples), np.int32), np.zeros((epochs, turns * samples), np.float32)
+    for epoch in range(epochs):
+        rows[epoch, :size] = stream("nodes", "batch", seed, client=node, round=epoch).permutation(size)
+    weights[:, :size] = 1.0 / samples
+    weights[:, (turns - 1) * samples : size] = 1.0 / (size - (turns - 1) * samples)
+    return rows.reshape(-1, samples), weights.reshape(-1, samples)
 
 
 @partial(jax.jit, static_argnames="architecture")

@@ -23,6 +23,7 @@ import numpy as np
 
 from fedrepro.algorithms.arguments import check_count, check_known, check_positive, evaluation_steps
 from fedrepro.algorithms.nodes.networks import Nodes, Parts, check_finite, checked_step, repeated, stepped
+from fedrepro.algorithms.nodes.released import turns_of_omni_fedge
 from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
@@ -40,8 +41,10 @@ with optional():
 WEIGHTS = ("inverse", "inverse-sum", "root-sum")
 ROWS = ("network", "data")
 SHARING = ("common", "own")
+FITS = ("minibatch", "all")
 _HALVINGS = 40  # of an interval below 1: more than single precision can tell apart
 _NEWTON_STEPS = 30
+FEATURES_AT_ONCE = 128
 
 
 @checked
@@ -55,6 +58,7 @@ def omni_fedge(
     rows: Literal["network", "data"] = "network",
     sharing: Literal["common", "own"] = "common",
     shared_layers: int | None = None,
+    fit: Literal["minibatch", "all"] = "minibatch",
     task_steps: int = 1,
     task_step: float = 0.01,
     batches: int = 100,
@@ -83,11 +87,18 @@ def omni_fedge(
         nodes' networks on its data (``"data"``, the authors' code).
     sharing
         ``"common"``: Algorithm 1, one θ^sh for all nodes and a task part for each. ``"own"``: as the authors' code
-        does, every node keeps a whole network of its own and takes one step along Σ_j ω_ij ∇L_j of that network.
+        does, every node keeps a whole network of its own, whose "shared" layers take a step along Σ_j ω_ij ∇L_j on one
+        minibatch and whose task layers then take one on the next; ω belongs to the losses on a third minibatch, of the
+        round before (`fedrepro.algorithms.nodes.released`).
     shared_layers
         How many of the layers, from the input on, are θ^sh; by default all but the last.
+    fit
+        What Ê of lines 5 and 7 is taken over: ``"minibatch"``, that of the round, or ``"all"`` data of a node. The
+        shared part descends on minibatches in either case.
     task_steps, task_step
-        Line 5: so many gradient steps of this size fit the task part to the node's minibatch.
+        Line 5: so many gradient steps of this size fit the task part to the node's minibatch. With ``fit="all"`` they
+        are accelerated ones, of the size that the features allow, from where the last round ended; ``task_step`` is
+        not used then.
     batches
         Into how many minibatches each node's data are dealt.
     floor
@@ -119,6 +130,7 @@ def omni_fedge(
     check_known("weights", weights, WEIGHTS)
     check_known("rows", rows, ROWS)
     check_known("sharing", sharing, SHARING)
+    check_known("fit", fit, FITS)
     check_count("task_steps", task_steps, 0)
     for name, value in (("task_step", task_step), ("floor", floor), ("lower", lower)):
         check_positive(name, value)
@@ -130,29 +142,32 @@ def omni_fedge(
     shared = layers - 1 if shared_layers is None else shared_layers
     if not isinstance(shared, int | np.integer) or not 0 <= shared <= layers:
         raise UserError(f"shared_layers={shared_layers} is not a number of layers from 0 to {layers}.")
-    form = Form(sharing, int(shared))
+    if fit == "all" and (sharing == "own" or shared == layers):
+        raise UserError("fit='all' is for a common shared part with task parts: take sharing='common', and fewer layers.")
+    form = Form(sharing, int(shared), fit)
     sizes = Sizes.of(
         step=step, task_step=task_step, floor=floor, lower=lower, weights=weights, rows=rows, task_steps=task_steps
     )
     state = _start(form, nodes.stacked(nodes.starts(initial, common_start, seed)))
-    minibatches = nodes.minibatches(batches, rounds, seed)
+    turns = turns_of_omni_fedge(rounds, batches) if sharing == "own" else None
+    data = Data(nodes.x, nodes.y, *nodes.minibatches(batches, rounds, seed, turns), *_all_samples(form, nodes))
     first, sent, received = _traffic(form, nodes)
     unseen = np.full((nodes.count, nodes.count), np.nan)
     recorder, done, means = Recorder(federation.client_names, callbacks=callbacks), 0, (unseen, unseen)
     if (saved := recorder.resumed()) is not None:
         done, state = saved["done"], State(*map(tuple, saved["state"]))
-    networks = _networks(state, nodes.count)
+    networks = _networks(form, state, nodes.count)
 
     def reached() -> dict:
         return {"done": done, "state": state}
 
     for stop in recorder.due(evaluation_steps(evaluate, rounds)):
         if stop > done:
-            state, totals = _rounds(nodes.architecture, form, sizes, state, nodes.x, nodes.y, *minibatches, done, stop)
+            state, totals = _rounds(nodes.architecture, form, sizes, state, data, done, stop)
             means = tuple(np.asarray(total, dtype=np.float64) / (stop - done) for total in totals)
             check_finite(means[0], stop)
         done = stop
-        networks = _networks(state, nodes.count)
+        networks = _networks(form, state, nodes.count)
         measured = nodes.metrics(networks)
         check_finite(measured["train_loss"], done)
         recorder.row(
@@ -175,6 +190,7 @@ class Form(NamedTuple):
 
     sharing: str
     shared_layers: int
+    fit: str = "minibatch"
 
 
 class Sizes(NamedTuple):
@@ -205,21 +221,37 @@ class Sizes(NamedTuple):
 
 
 class State(NamedTuple):
-    """θ^sh and the task parts; with networks of their own, all layers are task parts."""
+    """θ^sh and the task parts. With networks of their own, each node has a shared part, too."""
 
     shared: Parts
     tasks: Parts
 
 
+class Data(NamedTuple):
+    """Training data and minibatches; all samples of each node where task parts are fitted to them."""
+
+    x: jax.Array
+    y: jax.Array
+    rows: np.ndarray
+    weighing: np.ndarray
+    everyone: np.ndarray | None = None
+    shares: np.ndarray | None = None
+
+
+def _all_samples(form: Form, nodes: Nodes) -> tuple[np.ndarray, ...]:
+    return nodes.all_samples() if form.fit == "all" else ()
+
+
 def _start(form: Form, networks: Parts) -> State:
-    if form.sharing == "own":
-        return State((), networks)
     cut = 2 * form.shared_layers
+    if form.sharing == "own":
+        return State(networks[:cut], networks[cut:])
     return State(tuple(part.mean(axis=0) for part in networks[:cut]), networks[cut:])
 
 
-def _networks(state: State, nodes: int) -> Parts:
-    return repeated(state.shared, nodes) + tuple(map(np.asarray, state.tasks))
+def _networks(form: Form, state: State, nodes: int) -> Parts:
+    shared = tuple(map(np.asarray, state.shared)) if form.sharing == "own" else repeated(state.shared, nodes)
+    return shared + tuple(map(np.asarray, state.tasks))
 
 
 # --- compiled ---------------------------------------------------------------------------------------------------------
@@ -227,27 +259,27 @@ def _networks(state: State, nodes: int) -> Parts:
 
 @partial(jax.jit, static_argnames=("architecture", "form"))
 def _rounds(
-    architecture: Architecture,
-    form: Form,
-    sizes: Sizes,
-    state: State,
-    x: jax.Array,
-    y: jax.Array,
-    rows: jax.Array,
-    weighing: jax.Array,
-    first: int,
-    last: int,
+    architecture: Architecture, form: Form, sizes: Sizes, state: State, data: Data, first: int, last: int
 ) -> tuple[State, tuple[jax.Array, jax.Array]]:
     """The rounds from ``first`` to before ``last``, and the sums over them of the weights and of their shares."""
 
+    def minibatch(number) -> Batch:
+        rows = jnp.asarray(data.rows)[number]
+        return Batch(data.x[rows], data.y[rows], jnp.asarray(data.weighing)[number])
+
+    def of_algorithm_1(t, state):
+        return _common_round(architecture, form, sizes, state, minibatch(t), data)
+
+    def of_the_code(t, state):
+        return _own_round(architecture, form, sizes, state, [minibatch(3 * t + use) for use in range(4)])
+
     def one(t, carried):
         state, weights, shares = carried
-        batch = Batch(x[rows[t]], y[rows[t]], weighing[t])
-        state, used = (_own_round if form.sharing == "own" else _common_round)(architecture, form, sizes, state, batch)
+        state, used = (of_the_code if form.sharing == "own" else of_algorithm_1)(t, state)
         return state, weights + used, shares + used / used.sum(axis=1, keepdims=True)
 
-    nothing = jnp.zeros((weighing.shape[1], weighing.shape[1]))
-    state, *totals = jax.lax.fori_loop(first, last, one, (state, nothing, nothing))
+    n = data.weighing.shape[1]
+    state, *totals = jax.lax.fori_loop(first, last, one, (state, jnp.zeros((n, n)), jnp.zeros((n, n))))
     return state, tuple(totals)
 
 
@@ -263,16 +295,53 @@ class Batch(NamedTuple):
         return self.weighing @ cross_entropies(logits, self.y)
 
 
-def _common_round(architecture: Architecture, form: Form, sizes: Sizes, state: State, batch: Batch):
+def _common_round(architecture: Architecture, form: Form, sizes: Sizes, state: State, batch: Batch, data: Data):
     """Lines 4 to 11. What θ^sh makes of the samples is computed once and serves all networks."""
     features, back = jax.vjp(lambda shared: architecture.outputs(shared, batch.x), state.shared)
-    tasks = _fitted(architecture, form, sizes, state.tasks, features, batch)  # line 5
+    if form.fit == "all":
+        tasks, losses = _fitted_to_all(architecture, form, sizes, state, data)  # lines 5, 7
+    else:
+        tasks = _fitted(architecture, form, sizes, state.tasks, features, batch)  # line 5
+        losses = None
     losses_of = partial(_losses_of_networks, architecture, form, tasks, batch=batch)
-    losses, back_to_features = jax.vjp(losses_of, features)  # line 7
-    weights = _weights(sizes, losses)  # lines 8, 9
+    on_minibatch, back_to_features = jax.vjp(losses_of, features)
+    weights = _weights(sizes, on_minibatch if losses is None else losses)  # lines 7 to 9
     (pull,) = back_to_features(weights / len(weights))  # lines 10, 11: (1/N) Σ_l Σ_j ω_jl ∇L_l
     (gradient,) = back(pull)
     return State(stepped(sizes.step, state.shared, gradient), tasks), weights
+
+
+def _fitted_to_all(architecture, form: Form, sizes: Sizes, state: State, data: Data) -> tuple[Parts, jax.Array]:
+    """Lines 5 and 7 on all data: each task part after accelerated gradient steps (Nesterov), and all losses.
+
+    The step is 1/L for the L ≤ (1 + mean ‖φ‖²)/2 of the cross-entropy of a softmax of linear functions of features φ;
+    for task parts of several layers it is the same.
+    """
+    pieces = data.x.reshape(-1, FEATURES_AT_ONCE, *data.x.shape[1:])
+    features = jax.lax.map(lambda x: architecture.outputs(state.shared, x), pieces)
+    features = features.reshape(-1, *features.shape[2:])[data.everyone]  # (N, m, …)
+    labels, shares = data.y[data.everyone], jnp.asarray(data.shares)
+
+    def loss(task, features, labels, shares):
+        return shares @ cross_entropies(architecture.outputs(task, features, form.shared_layers), labels)
+
+    def fit(given):
+        task, *mine = given
+        size = 2.0 / (1.0 + mine[2] @ (mine[0].reshape(len(labels[0]), -1) ** 2).sum(axis=1))
+
+        def one(k, carried):
+            task, ahead = carried
+            found = stepped(size, ahead, jax.grad(loss)(ahead, *mine))
+            further = k / (k + 3.0)
+            return found, tuple(new + further * (new - old) for new, old in zip(found, task, strict=True))
+
+        return jax.lax.fori_loop(0, sizes.task_steps, one, (task, task))[0]
+
+    tasks = jax.lax.map(fit, (state.tasks, features, labels, shares))
+    losses = jax.lax.map(
+        lambda task: jax.lax.map(lambda mine: loss(task, *mine), (features, labels, shares)), tasks
+    )
+    return tasks, losses
 
 
 def _fitted(architecture, form: Form, sizes: Sizes, tasks: Parts, features: jax.Array, batch: Batch) -> Parts:
@@ -301,19 +370,27 @@ def _losses_of_networks(architecture, form: Form, tasks: Parts, features: jax.Ar
     return jax.lax.map(lambda task: batch.mean_losses(architecture.outputs(task, features, form.shared_layers)), tasks)
 
 
-def _own_round(architecture: Architecture, form: Form, sizes: Sizes, state: State, batch: Batch):
+def _own_round(architecture: Architecture, form: Form, sizes: Sizes, state: State, batches: Sequence["Batch"]):
     """A round of the authors' code: one gradient for each network, and no part that all share.
 
-    All networks at once: 34 ms for 5 nodes with 7 samples each, where one network after the other took 44 ms.
+    The four minibatches are those of the losses of the round before, of the step of the shared layers, of that of the
+    task layers, and of the losses, which the next round measures.
     """
+    before, first, second, _ = batches
 
-    def losses_of(networks):
-        return jax.vmap(lambda one: batch.mean_losses(architecture.outputs(one, batch.x)))(networks)
+    def features_of(shared, x):
+        return jax.vmap(lambda one: architecture.outputs(one, x))(shared)
 
-    losses, back = jax.vjp(losses_of, state.tasks)
-    weights = _weights(sizes, losses)
-    (gradient,) = back(weights)
-    return State((), stepped(sizes.step, state.tasks, gradient)), weights
+    def losses_of(tasks, features, batch):
+        heads = jax.vmap(lambda task, mine: batch.mean_losses(architecture.outputs(task, mine, form.shared_layers)))
+        return heads(tasks, features)
+
+    weights = _weights(sizes, losses_of(state.tasks, features_of(state.shared, before.x), before))
+    _, back = jax.vjp(lambda shared: losses_of(state.tasks, features_of(shared, first.x), first), state.shared)
+    shared = stepped(sizes.step, state.shared, back(weights)[0])
+    features = features_of(shared, second.x)
+    _, back = jax.vjp(lambda tasks: losses_of(tasks, features, second), state.tasks)
+    return State(shared, stepped(sizes.step, state.tasks, back(weights)[0])), weights
 
 
 def _weights(sizes: Sizes, losses: jax.Array) -> jax.Array:
