@@ -18,7 +18,7 @@ FROM_SCRATCH = [panel for panel in studies.PANELS if panel[1] == "noniid"]
 READ_OFF = [panel for panel in studies.PANELS if panel != ("mnist", "iid")]  # whose plot has one axis label
 RELEASED_TARGET = 85  # percent on non-i.i.d. MNIST, to which rounds can be read off the released plot
 TERMS = ("objective", "complexity", "printed_deviation", "deviation", "largest loss", "bound", "risk")
-CHANGED = ("fit", "weights", "rows", "sharing", "task_steps")  # what deviations change
+CHANGED = ("fit", "weights", "rows", "sharing", "common_start", "task_steps")  # what deviations change
 
 Panel = tuple[str, str]
 
@@ -170,8 +170,7 @@ class Figure1:
     def bound(self) -> list[dict]:
         """The terms of Theorem 1 for the last networks of Algorithm 1."""
         return [
-            {"panel": title_of(panel)}
-            | {term.replace("_", " "): runs.final(f"bound/{term}").mean() for term in TERMS}
+            {"panel": title_of(panel)} | {term.replace("_", " "): runs.final(f"bound/{term}").mean() for term in TERMS}
             for panel, runs in at_hand(self.runs).items()
         ]
 
@@ -194,9 +193,7 @@ class Figure1:
                 setting = f"{title_of(panel)}, {name}"
 
                 def compare(panel=panel, other=other, name=name, setting=setting):
-                    pairs = {
-                        s: (self.gap(panel, s, OMNI_FEDGE), self.gap(panel, s, other)) for s in studies.SETTINGS
-                    }
+                    pairs = {s: (self.gap(panel, s, OMNI_FEDGE), self.gap(panel, s, other)) for s in studies.SETTINGS}
                     return judge.smaller_gap(pairs, name, setting)
 
                 found += verdicts.if_available(setting, compare)

@@ -38,6 +38,7 @@ DEVIATIONS = {  # Algorithm 1, and with something done otherwise; "task_steps" c
     "the paper's weights with sum 1": ALL | {"weights": "inverse-sum"},
     "losses transposed": ALL | {"rows": "data"},
     "the authors' code": OF_THE_CODE | {"task_steps": None},
+    "the authors' code from one network": OF_THE_CODE | {"task_steps": None, "common_start": True},
 }
 
 

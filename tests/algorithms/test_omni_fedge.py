@@ -8,8 +8,8 @@ from fedrepro import Federation, UserError
 from fedrepro.algorithms import omni_fedge
 from fedrepro.algorithms.nodes.baselines import fedsgd, local_training
 from fedrepro.algorithms.nodes.networks import Nodes, server_step
-from fedrepro.algorithms.nodes.released import turns_of_fedsgd, turns_of_omni_fedge
 from fedrepro.algorithms.nodes.omni_fedge import ROWS, WEIGHTS, Sizes, _weights, bound_terms, weights_of
+from fedrepro.algorithms.nodes.released import turns_of_fedsgd, turns_of_omni_fedge
 from fedrepro.models.networks import CNN, MLP
 from fedrepro.models.regression import SoftmaxRegression
 
@@ -165,6 +165,12 @@ def test_one_shared_part_or_none():
     networks = omni_fedge(federation, MODEL, **SETTINGS, **CASES["the authors' code"]).final["networks"]
     assert np.ptp(networks[:, :cut], axis=0).max() > 0.1
     assert np.ptp(omni_fedge(federation, MODEL, **SETTINGS, shared_layers=3).final["networks"], axis=0).max() == 0
+
+
+def test_from_one_network_the_authors_code_has_one_network_and_equal_weights_for_ever():
+    trace = omni_fedge(data(), MODEL, **SETTINGS, **(CASES["the authors' code"] | {"common_start": True}))
+    np.testing.assert_allclose(trace["weights"][-1], 1 / 3, rtol=1e-5)
+    assert np.ptp(trace.final["networks"], axis=0).max() < 1e-6
 
 
 def test_evaluations_do_not_change_the_run():

@@ -60,7 +60,9 @@ def test_studies_have_enough_seeds_and_the_panels_their_methods(profile):
     for name in PANELS:
         (settings,) = declared[name].settings
         assert settings["start"] == ("local" if name.endswith("-iid") else "scratch")
-        assert settings["pool"] == (parameters.pool_iid if name.endswith("-iid") else getattr(parameters, f"pool_{name.split('-')[0]}"))
+        assert settings["pool"] == (
+            parameters.pool_iid if name.endswith("-iid") else getattr(parameters, f"pool_{name.split('-')[0]}")
+        )
 
 
 @pytest.mark.parametrize(
@@ -165,7 +167,15 @@ def test_non_i_i_d_nodes_keep_less_than_half_of_each_class_of_their_own_slice(ma
     assert sum(counts) < 0.5 * 1_400
 
 
-SMALL = {"pool": 900, "width": 0.1, "batches": 10, "rounds": 20, "evaluate": [0, 10, 20], "nodes": 3, "step_factor": 100.0}
+SMALL = {
+    "pool": 900,
+    "width": 0.1,
+    "batches": 10,
+    "rounds": 20,
+    "evaluate": [0, 10, 20],
+    "nodes": 3,
+    "step_factor": 100.0,
+}
 IN_A_PANEL = SMALL | {
     "shared_layers": 2, "task_steps": 2, "local_epochs": 4, "local_samples": 20, "local_step": 0.1,
     "data": {"mnist": "full"}, "seed": 0,
@@ -174,13 +184,20 @@ IN_A_PANEL = SMALL | {
 
 def test_a_panel_has_every_method_of_every_setting(made_up_images):
     trace = trials.panel(**IN_A_PANEL, split="noniid", start="scratch")
-    for name in ("as printed/Omni-Fedge", "as released/Omni-Fedge", "fair/Omni-Fedge", "as released/FedSGD", "fair/FedSGD"):
+    for name in (
+        "as printed/Omni-Fedge",
+        "as released/Omni-Fedge",
+        "fair/Omni-Fedge",
+        "as released/FedSGD",
+        "fair/FedSGD",
+    ):
         curve = trace[f"{name}/test"]
         assert curve.shape == (3,) and curve.min() >= 0 and curve.max() <= 100
         if name.endswith("Omni-Fedge"):
             assert trace[f"{name}/shares"].shape == (3, 3, 3)
-    assert trace["as printed/Omni-Fedge/train"][0] == trace["fair/Omni-Fedge/train"][0] == trace["fair/FedSGD/train"][0]
-    assert trace["as released/Omni-Fedge/train"][0] == trace["as released/FedSGD/train"][0]
+    assert trace["as printed/Omni-Fedge/train"][0] == trace["fair/FedSGD/train"][0]  # one network
+    assert trace["as released/Omni-Fedge/train"][0] == trace["as released/FedSGD/train"][0]  # one at each node
+    np.testing.assert_array_equal(trace["as released/Omni-Fedge/test"], trace["fair/Omni-Fedge/test"])  # from scratch
     train, test = (trace.final[f"{part}_sizes"] for part in ("train", "test"))
     local = {part: trace.final[f"as released/local/{part}"] for part in ("train", "test", "all images")}
     assert min(local["train"], local["test"]) <= local["all images"] <= max(local["train"], local["test"])
@@ -213,8 +230,10 @@ def test_groups_are_seen_in_the_weights(made_up_images):
 
 def test_variants_differ(made_up_images):
     common = SMALL | {"seed": 0, "data": {"mnist": "full"}, "split": "noniid"}
-    found = [trials.variant(**common, **studies.changes(name, 2)).to_bytes() for name in studies.DEVIATIONS]
-    found += [trials.variant(**common, shared_layers=1).to_bytes()]
+    changes = [studies.changes(name, 2) for name in studies.DEVIATIONS]
+    assert all(changes.count(one) == 1 for one in changes)
+    assert changes[0] == {"fit": "all", "task_steps": 2} and changes[1] == {"fit": "all", "task_steps": 20}
+    found = [trials.variant(**common, **one).to_bytes() for one in (*changes[:3], changes[-1], {"shared_layers": 1})]
     assert len(set(found)) == len(found)
 
 
@@ -271,7 +290,9 @@ def against(ours, theirs) -> dict:
     return settings_of(*[(ours, theirs)] * 3)
 
 
-TITLES = {panel: f"{studies.TITLES[panel.split('-')[0]]} {studies.SPLIT_TITLES[panel.split('-')[1]]}" for panel in PANELS}
+TITLES = {
+    panel: f"{studies.TITLES[panel.split('-')[0]]} {studies.SPLIT_TITLES[panel.split('-')[1]]}" for panel in PANELS
+}
 
 
 @pytest.mark.parametrize("panel", PANELS)

@@ -54,7 +54,15 @@ SMALL = {
         "pictures_percent": 5,
         "pictures_rounds": 10,
     },
-    "omni_fedge": {"pool": 700, "width": 0.1, "batches": 15, "rounds": 20, "local_epochs": 4, "small_rounds": 10},
+    "omni_fedge": {
+        "pool_iid": 700,
+        "width": 0.1,
+        "batches": 15,
+        "rounds": 20,
+        "task_steps": 2,
+        "local_epochs": 4,
+        "small_rounds": 10,
+    },
 }
 OMNI_FEDGE = ("fedsgd", "local"), ("mnist", "fmnist"), ("iid", "noniid")
 LOST_CLAIMS = {
@@ -93,6 +101,9 @@ LOST_CLAIMS = {
     },
     "omni_fedge": {
         *(f"beats-{other}-{data}-{split}" for other, data, split in product(*OMNI_FEDGE)),
+        "training-beats-fedsgd",
+        "training-beats-local",
+        "better-generalisation",
         "fewer-rounds",
         "equal-weights-under-iid",
         "higher-weights-for-relevant-nodes",
@@ -115,7 +126,7 @@ CHANGED = {
     "efl_fg": ("most_training", 101),
     "fedboost": ("shakespeare_rounds", 101),
     "multi_source": ("digits_size", 101),
-    "omni_fedge": ("pool", 701),
+    "omni_fedge": ("pool_iid", 701),
 }
 
 

@@ -143,7 +143,9 @@ def omni_fedge(
     if not isinstance(shared, int | np.integer) or not 0 <= shared <= layers:
         raise UserError(f"shared_layers={shared_layers} is not a number of layers from 0 to {layers}.")
     if fit == "all" and (sharing == "own" or shared == layers):
-        raise UserError("fit='all' is for a common shared part with task parts: take sharing='common', and fewer layers.")
+        raise UserError(
+            "fit='all' is for a common shared part with task parts: take sharing='common', and fewer layers."
+        )
     form = Form(sharing, int(shared), fit)
     sizes = Sizes.of(
         step=step, task_step=task_step, floor=floor, lower=lower, weights=weights, rows=rows, task_steps=task_steps
@@ -338,9 +340,7 @@ def _fitted_to_all(architecture, form: Form, sizes: Sizes, state: State, data: D
         return jax.lax.fori_loop(0, sizes.task_steps, one, (task, task))[0]
 
     tasks = jax.lax.map(fit, (state.tasks, features, labels, shares))
-    losses = jax.lax.map(
-        lambda task: jax.lax.map(lambda mine: loss(task, *mine), (features, labels, shares)), tasks
-    )
+    losses = jax.lax.map(lambda task: jax.lax.map(lambda mine: loss(task, *mine), (features, labels, shares)), tasks)
     return tasks, losses
 
 
