@@ -45,7 +45,7 @@ DEVIATIONS = {  # Algorithm 1, and with something done otherwise; "task_steps" c
 def evaluation_rounds(rounds: int) -> list[int]:
     """A hundred times as often as a run is long where curves rise, and in its last tenth; fewer in a short run."""
     if rounds < SHORT:
-        return sorted({round(rounds * share) for share in (0, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 0.9, 1)})
+        return sorted({round(rounds * share) for share in (0, 0.15, 0.3, 0.5, 0.9, 1)})
     percents = [*range(20), *range(20, 60, 2), *range(60, 90, 5), *range(90, 101, 2)]
     return sorted({round(rounds * percent / 100) for percent in percents})
 

@@ -90,15 +90,6 @@ def test_curves_are_evaluated_often_where_they_rise():
     assert (rounds >= 900).sum() >= 5  # of which the end value is the mean
 
 
-def test_the_reference_is_of_the_full_profile():
-    """What it does not have yet is pending; what it has, it has with its picture."""
-    reference = json.loads((folder("omni_fedge") / "reference" / "results.json").read_text(encoding="utf-8"))
-    assert reference["profile"] == "full"
-    assert len(reference["seeds"]) >= FEWEST_SEEDS
-    for figure in reference["figures"].values():
-        assert (folder("omni_fedge") / "reference" / figure["files"][0]).exists()
-
-
 # --- data and trials -------------------------------------------------------------------------------------------------
 
 

@@ -26,6 +26,7 @@ with optional():
 
 # Shapes are filled up to these multiples, so that federations of about the same size share what is compiled.
 SAMPLES_FILLED_TO, SAMPLES_OF_A_NODE_FILLED_TO, BATCH_FILLED_TO, BATCH_OF_A_NODE_FILLED_TO = 512, 128, 8, 4
+MINIBATCHES_FILLED_TO = 512
 EVALUATED_AT_ONCE = 32  # samples of a node; the last piece is filled up
 
 Parts = tuple[np.ndarray | jax.Array, ...]
@@ -115,6 +116,7 @@ class Nodes:
         check_count("samples", samples)
         dealt = [_dealt_by_samples(node, int(size), samples, epochs, seed) for node, size in enumerate(self.sizes)]
         most = max(len(rows) for rows, _ in dealt)
+        most += -most % MINIBATCHES_FILLED_TO
         filled = [[np.pad(a, ((0, most - len(a)), (0, 0))) for a in pair] for pair in dealt]
         return *self._side_by_side(filled), -(-self.sizes // samples)
 

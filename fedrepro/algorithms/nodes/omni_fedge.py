@@ -319,9 +319,7 @@ def _fitted_to_all(architecture, form: Form, sizes: Sizes, state: State, data: D
     The step is 1/L for the L ≤ (1 + mean ‖φ‖²)/2 of the cross-entropy of a softmax of linear functions of features φ;
     for task parts of several layers it is the same.
     """
-    pieces = data.x.reshape(-1, FEATURES_AT_ONCE, *data.x.shape[1:])
-    features = jax.lax.map(lambda x: architecture.outputs(state.shared, x), pieces)
-    features = features.reshape(-1, *features.shape[2:])[data.everyone]  # (N, m, …)
+    features = _features_of_all(architecture, state.shared, data)[data.everyone]  # (N, m, …)
     labels, shares = data.y[data.everyone], jnp.asarray(data.shares)
 
     def loss(task, features, labels, shares):
@@ -342,6 +340,22 @@ def _fitted_to_all(architecture, form: Form, sizes: Sizes, state: State, data: D
     tasks = jax.lax.map(fit, (state.tasks, features, labels, shares))
     losses = jax.lax.map(lambda task: jax.lax.map(lambda mine: loss(task, *mine), (features, labels, shares)), tasks)
     return tasks, losses
+
+
+def _features_of_all(architecture: Architecture, shared: Parts, data: Data) -> jax.Array:
+    """What θ^sh makes of all samples, in pieces; pieces that hold nothing but fillers are left out."""
+
+    def of(x):
+        return architecture.outputs(shared, x)
+
+    def piece(number, found):
+        at = number * FEATURES_AT_ONCE
+        x = jax.lax.dynamic_slice_in_dim(data.x, at, FEATURES_AT_ONCE)
+        return jax.lax.dynamic_update_slice_in_dim(found, of(x), at, 0)
+
+    one = jax.eval_shape(of, data.x[:FEATURES_AT_ONCE])
+    pieces = jnp.asarray(data.everyone).max() // FEATURES_AT_ONCE + 1
+    return jax.lax.fori_loop(0, pieces, piece, jnp.zeros((len(data.x), *one.shape[1:])))
 
 
 def _fitted(architecture, form: Form, sizes: Sizes, tasks: Parts, features: jax.Array, batch: Batch) -> Parts:
