@@ -1,6 +1,7 @@
 """Omni-Fedge's figures: a panel of Figure 1, heat maps of weights, rounds to an accuracy, the split layer."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -117,7 +118,7 @@ def rounds_to_accuracy(
     fig: Drawing,
     cases: Mapping[str, Mapping[str, tuple[np.ndarray, np.ndarray]]],
     targets: Mapping[str, float],
-    published: Mapping[str, float | str],
+    published: Mapping[str, Any],
 ) -> None:
     """For each case the rounds (seeds × accuracies) against the accuracy; a run that never gets there leaves a gap."""
     for ax, case in fig.panels(list(cases), sharey=True, figsize=(3.2 * len(cases), 4.2)):

@@ -6,6 +6,7 @@ the initial networks, and the minibatches. The methods of a panel share all of t
 
 from functools import cache
 from math import ceil
+from typing import Any
 
 import numpy as np
 
@@ -129,7 +130,7 @@ def step_of_the_code(data_set: str, nodes: int, factor: float) -> float:
 # --- trials ------------------------------------------------------------------------------------------------------
 
 
-def _case(data: dict, width: float, nodes: int, step_factor: float, seed: int, **dealt) -> dict:
+def _case(data: dict, width: float, nodes: int, step_factor: float, seed: int, **dealt) -> dict[str, Any]:
     """What every method is given."""
     ((name, variant),) = data.items()
     short = next(key for key, full in NAMES.items() if full == name)
@@ -143,11 +144,17 @@ def _case(data: dict, width: float, nodes: int, step_factor: float, seed: int, *
     }
 
 
-def _omni_fedge(setting: str, task_steps: int, initial: np.ndarray | None = None) -> dict:
+def _omni_fedge(setting: str, task_steps: int, initial: np.ndarray | None = None) -> dict[str, Any]:
     """What makes Omni-Fedge that of a setting."""
     if setting == PRINTED:
         return {"fit": "all", "task_steps": task_steps}
     return OF_THE_CODE | {"initial": initial}
+
+
+def _alone(case: dict[str, Any], epochs: int, samples: int, step: float) -> Trace:
+    """Local training as the code does it."""
+    given: dict[str, Any] = {**case, "step": step}
+    return local_training(**given, epochs=epochs, samples=samples, common_start=False, evaluate=[epochs])
 
 
 def panel(
@@ -183,10 +190,7 @@ def panel(
     """
     case = _case(data, width, nodes, step_factor, seed, split=split, pool=pool)
     common = case | {"rounds": rounds, "batches": batches, "evaluate": evaluate}
-    alone = local_training(
-        **(case | {"step": local_step}),
-        epochs=local_epochs, samples=local_samples, common_start=False, evaluate=[local_epochs],
-    )  # fmt: skip
+    alone = _alone(case, local_epochs, local_samples, local_step)
     initial = alone.final["networks"] if start == "local" else None
     common_to_ours = common | {"shared_layers": shared_layers}
     traces = {
@@ -271,11 +275,7 @@ def released(
     case = _case(data, width, nodes, step_factor, seed, split=split, pool=pool)
     initial = None
     if start == "local":
-        alone = local_training(
-            **(case | {"step": local_step}),
-            epochs=local_epochs, samples=local_samples, common_start=False, evaluate=[local_epochs],
-        )  # fmt: skip
-        initial = alone.final["networks"]
+        initial = _alone(case, local_epochs, local_samples, local_step).final["networks"]
     common = case | {"rounds": rounds, "batches": batches, "evaluate": evaluate, "initial": initial}
     if method == FEDSGD:
         return _accuracies(fedsgd(**common, merged=False))

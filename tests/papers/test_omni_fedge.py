@@ -70,7 +70,7 @@ def test_studies_have_enough_seeds_and_the_panels_their_methods(profile):
     [
         {"nodes": 4}, {"first_group": 2}, {"pool_iid": 600}, {"pool_mnist": 2_500}, {"pool_fmnist": 2_500},
         {"shared_layers": 1}, {"batches": 10}, {"rounds": 50}, {"step_factor": 50.0}, {"task_steps": 2},
-        {"local_epochs": 7}, {"local_samples": 5}, {"local_step": 0.1}, {"width": 0.1},
+        {"local_epochs": 7}, {"local_samples": 5}, {"local_step": 0.2}, {"width": 0.1},
     ],
     ids=lambda changed: next(iter(changed)),
 )  # fmt: skip
