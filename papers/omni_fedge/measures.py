@@ -288,7 +288,7 @@ def maps(digits: Runs) -> dict[str, list[tuple[str, np.ndarray]]]:
     """Shares of the first seed, for i.i.d. digits and for two groups."""
     found = {}
     for split, label in (("iid", "i.i.d."), ("groups", "two groups")):
-        ours, theirs, fair = (digits.select(split=split, setting=setting)[0].trace for setting in studies.SETTINGS)
+        ours, theirs = (digits.select(split=split, setting=setting)[0].trace for setting in (PRINTED, RELEASED))
         reached = ours["round"].astype(int)
         late = f"rounds {reached[-2] + 1} to {reached[-1]}"
         found[label] = [
@@ -296,14 +296,13 @@ def maps(digits: Runs) -> dict[str, list[tuple[str, np.ndarray]]]:
             (f"as printed\n{late}", ours["shares"][-1]),
             ("as printed\ntest images, at the end", shares_of(PRINTED, ours.final["test_losses"])),
             (f"as released\n{late}", theirs["shares"][-1]),
-            (f"fair\n{late}", fair["shares"][-1]),
         ]
     return found
 
 
 def own_shares(digits: Runs) -> Iterator[dict]:
     """What a node's own data weigh under i.i.d. data, by the images on which losses are measured."""
-    for setting in studies.SETTINGS:
+    for setting in (PRINTED, RELEASED):
         traces = [run.trace for run in digits.select(split="iid", setting=setting)]
         measured_on = {
             "the images of late rounds": [trace["shares"][-1] for trace in traces],
@@ -322,11 +321,11 @@ def own_shares(digits: Runs) -> Iterator[dict]:
 
 
 def higher_weights(digits: Runs, parameters: Any) -> list[Comparison]:
-    """Shares within a group and across groups."""
+    """Shares within a group and across groups; from scratch the setting fair has the weights of as released."""
     groups = [int(node >= parameters.first_group) for node in range(parameters.nodes)]
     grouped = {}
     for setting in studies.SETTINGS:
-        runs = digits.select(split="groups", setting=setting)
+        runs = digits.select(split="groups", setting=PRINTED if setting == PRINTED else RELEASED)
         shares = [judge.mean_shares(runs.rounds, run.trace["shares"]) for run in runs]
         grouped[setting] = tuple(zip(*(judge.within_and_across(one, groups) for one in shares), strict=True))
     return judge.higher_weights(grouped, "two groups of digits")
