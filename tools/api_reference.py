@@ -50,7 +50,7 @@ PAGES: dict[str, tuple[str, list[tuple[str, list[str] | None]]]] = {
             ("fedrepro", ["Trace", "compare"]),
             ("fedrepro.comparison", ["Comparison"]),
             ("fedrepro.models.trained.evaluation", ["Evaluation", "fairness_of"]),
-            ("fedrepro.callbacks", ["EarlyStop", "Checkpoint", "Progress"]),
+            ("fedrepro.callbacks", ["EarlyStop", "Checkpoint", "checkpoints", "Progress"]),
             ("fedrepro", ["Study"]),
             ("fedrepro.reproduction.study", ["Runs"]),
         ],
