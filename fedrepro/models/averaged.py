@@ -5,7 +5,8 @@ The predictor of an ensemble game: every member is a player's, what they share i
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from operator import add
 
 import numpy as np
 
@@ -49,7 +50,7 @@ class AveragedNetwork(Network):
         """Number of classes."""
         return self.network.classes
 
-    def on(self, federation: Federation) -> "AveragedProblem":
+    def on(self, federation: Federation) -> "AveragedProblem":  # type: ignore[override]
         """The networks on these data."""
         return AveragedProblem(self, federation)
 
@@ -200,10 +201,14 @@ def _weighed(rows: np.ndarray, weights: np.ndarray):
         yield asked, np.pad(np.asarray(weights[piece], dtype=np.float32), (0, room))
 
 
+def _mean(outputs: list[jax.Array]) -> jax.Array:
+    return reduce(add, outputs) / len(outputs)
+
+
 @partial(jax.jit, static_argnames="architecture")
 def _losses_and_hits(architecture: Architecture, parts: tuple, x, y, rows) -> tuple:
     inputs, labels = x[rows], y[rows]
-    logits = sum(architecture.outputs(one, inputs) for one in parts) / len(parts)
+    logits = _mean([architecture.outputs(one, inputs) for one in parts])
     return cross_entropies(logits, labels), logits.argmax(axis=1) == labels
 
 
@@ -213,7 +218,7 @@ def _of_shared(architecture: Architecture, shared: int, fixed, rests, x, y, rows
 
     def objective(fixed):
         z = architecture.outputs(fixed, inputs)
-        logits = sum(architecture.outputs(rest, z, shared) for rest in rests) / len(rests)
+        logits = _mean([architecture.outputs(rest, z, shared) for rest in rests])
         return weights @ cross_entropies(logits, labels)
 
     return jax.grad(objective)(fixed)

@@ -77,7 +77,7 @@ def _review(crate: "ROCrate", key: str, card: Card, article, author: "ContextEnt
         crate, f"{place}-claim", "Claim", text=card.declared.text, appearance=article, description=card.declared.source
     )
     rating = _add(
-        crate, f"{place}-rating", "Rating", alternateName=in_words(card.verdict), ratingExplanation=_why(card)
+        crate, f"{place}-rating", "Rating", alternateName=in_words(card.verdict or ""), ratingExplanation=_why(card)
     )
     page = crate.dereference(f"{key}/{INDEX}")
     return _add(
@@ -97,7 +97,9 @@ def _why(card: Card) -> str:
 
 
 def _add(crate: "ROCrate", identifier: str, kind: str, **properties) -> "ContextEntity":
-    return crate.add(ContextEntity(crate, identifier, properties={"@type": kind} | properties))
+    entity = ContextEntity(crate, identifier, properties={"@type": kind} | properties)
+    crate.add(entity)
+    return entity
 
 
 def _today() -> str:
