@@ -55,6 +55,7 @@ def problem(
 def _by_class(variant: str, size: int, seed: int, judged_on: str) -> tuple[Federation, Federation]:
     """Shirts, pullovers and t-shirts: each class is a domain, and is dealt to five clients that have no other class."""
     known, new = clothes(variant)
+    assert known.x is not None  # pictures
     draws = stream(NAME, "split", seed)
     rows = [draws.permutation(np.flatnonzero(known.domains == k)) for k in range(known.n_domains)]
     used = np.concatenate([of_class[:size] for of_class in rows])

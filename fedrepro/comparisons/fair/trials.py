@@ -63,7 +63,7 @@ def on_problem(
     model = MODELS[name]
     trace = _trained(method, train, model, rounds, seed, chosen)
     columns = {column: trace[column][-1:] for column in ("round", "sent", "received")}
-    columns |= {measure: [value] for measure, value in _measured(trace, other).items()}
+    columns |= {measure: np.array([value]) for measure, value in _measured(trace, other).items()}
     final = {}
     if method == AFL:
         final = {f"average_{measure}": value for measure, value in _measured(trace, other, "average").items()}
