@@ -13,6 +13,7 @@ _HOME_OF = {
     "LogisticRegression": "fedrepro.models.regression",
     "MLP": "fedrepro.models.networks",
     "Model": "fedrepro.models.problem",
+    "OneLogit": "fedrepro.models.one_logit",
     "Problem": "fedrepro.models.problem",
     "SoftmaxRegression": "fedrepro.models.regression",
     "from_jax": "fedrepro.models.foreign.from_jax",

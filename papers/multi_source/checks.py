@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 
-from fedrepro.algorithms import agnostic_fedavg, approx_fedavg, fedavg, irm, multiboost, scaffold
+from fedrepro.algorithms import afl, agnostic_fedavg, approx_fedavg, fedavg, irm, multiboost, scaffold
 from fedrepro.algorithms.averaging.fedavg import fedavg_fixed_point
+from fedrepro.algorithms.boosting.multiboost import scores
 from fedrepro.data.federation import Federation
+from fedrepro.models.domain_posterior import uniform_posterior
 from fedrepro.models.least_squares import LeastSquares
 from fedrepro.models.regression import LogisticRegression
 from fedrepro.papers.multi_source.trials.convex import (
@@ -17,6 +19,7 @@ from fedrepro.papers.multi_source.trials.convex import (
     convex_model,
     convex_problem,
     optimum,
+    to_optimum,
 )
 from fedrepro.streams import stream
 
@@ -100,6 +103,11 @@ def excess_at_least(step: float, rounds: int) -> float:
     """
     sigma = constants_of_bound_6()["σ"]
     return math.log(2) - optimum()["value"] - sigma**2 * step * LOCAL_STEPS * rounds
+
+
+def measured_excess(step: float = 1e-5, rounds: int = 316) -> float:
+    """The mean excess of FedAvg with a step size far below 1/(4L), run and not reckoned."""
+    return float(to_optimum(seed=0, rounds=rounds, step=step)["mean_excess"][0])
 
 
 # --- III: errata of the agnostic objective ---------------------------------------------------------------------------
@@ -273,6 +281,16 @@ def scalars_of_a_round(clients: int, parameters: int, domains: int) -> dict[str,
     return {name: float(trace["sent"][-1] + trace["received"][-1]) for name, trace in traces.items()}
 
 
+def scalars_of_a_step(domains: int, parameters: int) -> float:
+    """What AFL counts in a step where every domain is one client."""
+    draws, rows = stream("multi_source", "split", domains), np.arange(2 * domains)
+    federation = Federation.from_arrays(
+        draws.normal(size=(rows.size, parameters - 1)), rows // domains, domains=rows % domains
+    )
+    trace = afl(federation, LogisticRegression(), steps=1, step=0.1, step_domains=0.1, evaluate=2)
+    return float(trace["sent"][-1] + trace["received"][-1])
+
+
 def printed_cost(algorithm: str, clients: int, parameters: int, domains: int) -> float:
     """Table I; for SCAFFOLD, which it leaves out, twice FedAvg's."""
     averaging = 2.0 * clients * parameters
@@ -282,6 +300,21 @@ def printed_cost(algorithm: str, clients: int, parameters: int, domains: int) ->
         "ApproxFedAvg": averaging,
         "SCAFFOLD": 2 * averaging,
     }[algorithm]
+
+
+# --- IV.B: the plain ensemble as a Q-ensemble -------------------------------------------------------------------------
+
+
+def plain_is_a_special_case(rounds: int = 20) -> dict[str, float]:
+    """Section IV.B: with Q = 1/p the Q-ensemble says what the plain one (23) says, p times as softly."""
+    trace = multiboost(rivals(), rounds=rounds, step="smoothed", domain_posterior="uniform", evaluate=2)
+    x = np.asarray(rivals().x)
+    with_q = scores(trace.final, x, uniform_posterior(2))
+    plain = scores(trace.final, x, lambda rows: np.ones((len(rows), 2)))
+    return {
+        "largest difference of (23) from p times (24)": float(np.abs(plain - 2 * with_q).max()),
+        "samples on which they disagree": float((np.sign(plain) != np.sign(with_q)).sum()),
+    }
 
 
 # --- where MultiBoost stalls -----------------------------------------------------------------------------------------
@@ -317,3 +350,23 @@ def federated_against_central(steps: int = 30) -> float:
     settings = {"steps": steps, "step": 0.05, "penalty": 10.0, "anneal": 5, "evaluate": 2}
     found = [irm(mixed, convex_model(), federated=how, **settings).final["w"] for how in (False, True)]
     return float(np.abs(found[0] - found[1]).max())
+
+
+def bilevel(noise=(0.1, 2.0)) -> dict[str, dict[str, float]]:
+    """(43) and (44) themselves, by enumeration: Φ keeps some of two features, w is the best predictor on what is kept.
+
+    y is the first feature plus noise of variance 1; the second one is y plus noise whose variance differs between the
+    two environments. All moments are known, so that the least squares of each environment are exact.
+    """
+    found = {}
+    for name, kept in (("nothing", []), ("cause", [0]), ("effect", [1]), ("both", [0, 1])):
+        weights, risks = [], []
+        for variance in noise:
+            second = np.array([[1.0, 1.0], [1.0, 2.0 + variance]])[np.ix_(kept, kept)]
+            with_y = np.array([1.0, 2.0])[kept]
+            w = np.linalg.solve(second, with_y)
+            weights.append(w)
+            risks.append(2.0 - with_y @ w)
+        apart = float(np.abs(weights[0] - weights[1]).max()) if kept else 0.0
+        found[f"Φ keeps {name}"] = {"best predictors differ by": apart, "Σ of the risks": float(sum(risks))}
+    return found

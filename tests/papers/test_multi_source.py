@@ -62,16 +62,18 @@ def test_notebook_parameters_and_data_sets_agree_with_the_declaration():
 
 def test_every_id_of_the_paper_is_declared():
     declared = declaration("multi_source")
-    assert {"table-1", "comparison"} <= set(declared.tables)
+    assert {"table-1", "comparison", "controls", "domain-selection"} <= set(declared.tables)
     assert set(declared.figures) == {
         "figure-3", "figure-4", "figure-5", "client-drift", "mu-sweep", "number-of-domains", "convex-hull",
-        "multiboost", "irm",
+        "multiboost", "irm", "games",
     }  # fmt: skip
     assert set(declared.claims) == {
         "afl-beats-fedavg-cifar10", "afl-beats-fedavg-mnist", "afl-beats-fedavg-fmnist", "gap-largest-on-cifar10",
         "fedavg-converges", "client-drift", "approx-same-cost-as-fedavg", "agnostic-extra-4cp", "approx-tends-to-max",
         "multiboost-lifts-worst-domain", "fed-multiboost-tracks-multiboost", "irm-survives-shift",
-        "hull-counter-example", "more-domains-weaker-generalisation",
+        "hull-counter-example", "more-domains-weaker-generalisation", "more-domains-more-coverage", "lead-left-cifar10",
+        "lead-left-mnist", "lead-left-fmnist", "domain-selection", "agnostic-cheaper-than-afl", "q-ensemble",
+        "games-survive-shift", "games-as-published",
     }  # fmt: skip
 
 
@@ -144,19 +146,19 @@ def test_classes_do_not_overlap_and_are_dealt_four_three_three():
 
 def test_three_clients_of_images(made_up):
     sizes = {"samples": 200, "test_samples": 80, "seed": 1}
-    apart = problems.three_clients("cifar10", "small", problems.NON_IID, **sizes)
+    apart = problems.image_clients("cifar10", "small", problems.NON_IID, **sizes)
     for part in apart[:2]:
         held = [set(part.client(k)[1].tolist()) for k in range(3)]
         assert not (held[0] & held[1] or held[1] & held[2] or held[0] & held[2])
         assert np.array_equal(part.domains, np.repeat(np.arange(3), part.sizes))
     assert (len(apart.train), len(apart.test)) == (200, 80)
-    alike = problems.three_clients("cifar10", "small", problems.IID, **sizes)
+    alike = problems.image_clients("cifar10", "small", problems.IID, **sizes)
     assert all(len(set(alike.train.client(k)[1].tolist())) == 10 for k in range(3))
     assert np.ptp(alike.train.sizes) <= 1
 
 
 def test_held_out_images_are_training_images_that_are_not_trained_on(made_up):
-    given = problems.three_clients(
+    given = problems.image_clients(
         "cifar10", "small", problems.IID, samples=300, test_samples=9, seed=0, judged_on="held-out"
     )
     assert (len(given.train), len(given.test)) == (240, 60)
@@ -205,7 +207,7 @@ def test_coloured_digits_are_dealt_within_their_environments(made_up):
 # --- trials --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["FedAvg", "AFL"])
+@pytest.mark.parametrize("method", images.METHODS)
 def test_a_curve_counts_gradient_steps_and_repeats_its_bytes(made_up, method):
     settings = {"split": problems.NON_IID, "steps": 20, "points": 3, "samples": 200, "test_samples": 64}
     settings |= {"step": 0.1, "step_domains": 0.1 if method == "AFL" else None, "method": method}
@@ -213,8 +215,31 @@ def test_a_curve_counts_gradient_steps_and_repeats_its_bytes(made_up, method):
     assert first.to_bytes() == again.to_bytes()
     assert first["round"].tolist() == [0.0, 10.0, 20.0]
     assert first["accuracy"].shape == (3, 3)
-    messages = 20 if method == "AFL" else 2  # AFL communicates after every step, FedAvg after ten
+    messages = 2 if method == "FedAvg" else 20  # FedAvg communicates after ten steps, AFL and the controls after each
     assert first["sent"][-1] == messages * 3 * 50_890
+
+
+def test_fixed_lambda_is_afl_that_does_not_move(made_up):
+    settings = {"split": problems.NON_IID, "steps": 20, "points": 2, "samples": 200, "test_samples": 64, "step": 0.1}
+    given = {"seed": 0, "data": {"mnist": "full"}} | settings
+    fixed = images.on_images(method=images.FIXED, step_domains=None, **given)
+    still = images.on_images(method="AFL", step_domains=1e-12, **given)
+    moved = images.on_images(method="AFL", step_domains=0.5, **given)
+    np.testing.assert_allclose(fixed["loss"], still["loss"], atol=1e-5)
+    assert np.abs(fixed["loss"] - moved["loss"]).max() > 1e-3
+
+
+def test_other_domains_of_the_same_clients(made_up):
+    given = problems.image_clients("mnist", "full", problems.NON_IID, samples=300, test_samples=60, seed=0)
+    numbers = {one: problems.regrouped(given.train, one).n_domains for one in problems.SELECTIONS[2:] + ("two",)}
+    assert numbers == {"halves of clients": 6, "classes": 10, "two": 2}
+    halves = problems.regrouped(given.train, problems.HALVES)
+    assert all(len(set(halves.y[halves.domains == k].tolist())) <= 2 for k in range(6))
+    settings = {"split": problems.NON_IID, "steps": 20, "points": 2, "samples": 200, "test_samples": 64, "step": 0.1}
+    trace = images.on_images(
+        seed=0, data={"mnist": "full"}, method="AFL", step_domains=0.1, domains=problems.OF_CLASSES, **settings
+    )
+    assert trace["accuracy"].shape == (1, 3) and trace.final["mixture"].size == 10
 
 
 def test_tuned_steps_converge_and_a_tiny_one_does_not():
@@ -248,11 +273,18 @@ def test_number_of_domains_trial(made_up):
     assert one["skewness"][0] == 1.0 and all_of_them["skewness"][0] >= 32.0
     assert all_of_them["worst_client"][0] == pytest.approx(all_of_them["test_loss"][0])
     assert one["worst_client"][0] > one["test_loss"][0]
+    assert all_of_them["uncovered"][0] < one["uncovered"][0]
+
+
+def test_distance_from_a_hull():
+    corners = np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
+    assert domains.distance_from_hull(np.array([0.5, 0.0, 0.5]), corners) == pytest.approx(0.5)
+    assert domains.distance_from_hull(np.array([0.3, 0.3, 0.4]), corners) == pytest.approx(0.0, abs=1e-9)
 
 
 def chosen(problem: str, method: str, steps: int) -> dict:
     """The settings with which a method is compared."""
-    of_irm = studies.irm_steps(problem, steps) if method == sources.FEDERATED_IRM else {}
+    of_irm = studies.irm_steps(problem, steps) if method in sources.INVARIANT else {}
     return studies.CHOSEN[problem][method] | of_irm
 
 
@@ -279,7 +311,9 @@ def test_every_method_of_the_comparison_on_adult(made_up, method):
     assert trace["sent"][-1] + trace["received"][-1] > 0
 
 
-@pytest.mark.parametrize("method", ["FedAvg", "MultiBoost, smoothed", "IRM, federated"])
+@pytest.mark.parametrize(
+    "method", ["FedAvg", "MultiBoost, smoothed", "IRM, federated", sources.ONE_LOGIT, *sources.GAMES]
+)
 def test_methods_on_coloured_digits(made_up, method):
     trace = sources.on_sources(
         seed=0,
@@ -453,13 +487,77 @@ def test_tracking_claim():
 
 
 def test_irm_claim():
-    def judged(irm):
-        found = {"FedAvg (ERM)": around(13.0), "AFL": around(25.0), "IRM": around(irm)}
-        return verdict("irm-survives-shift", judge.irm_survives(found, "IRM"))
+    def judged(one, two):
+        others = {"FedAvg (ERM)": around(13.0), "AFL": around(25.0)}
+        found = {"one logit": around(one), "two logits": around(two, salt=1)}
+        return verdict("irm-survives-shift", judge.irm_survives(found, others))
 
-    assert judged(56.0) == "reproduced"
-    assert judged(5.0) == "not-reproduced"
-    assert judged(20.0) == "partly"
+    assert judged(56.0, 52.0) == "reproduced"
+    assert judged(5.0, 6.0) == "not-reproduced"
+    assert judged(20.0, 21.0) == "partly"
+    assert judged(56.0, 5.0) == "depends"
+
+
+def test_games_claims():
+    def beat(f, v, fl):
+        games = {sources.F_IRM: around(f), sources.V_IRM: around(v), sources.FL_GAMES: around(fl)}
+        return verdict(
+            "games-survive-shift", judge.games_beat(games, {"FedAvg (ERM)": around(10.0), "AFL": around(17.0)})
+        )
+
+    assert beat(56.0, 50.0, 40.0) == "reproduced"
+    assert beat(56.0, 50.0, 8.0) == "partly"
+    assert beat(5.0, 4.0, 3.0) == "not-reproduced"
+
+    def reach(f, v):
+        printed = {sources.F_IRM: 63.15, sources.V_IRM: 66.53}
+        found = {sources.F_IRM: around(f), sources.V_IRM: around(v)}
+        return verdict("games-as-published", judge.games_reach(found, printed, 5.0))
+
+    assert reach(65.0, 64.0) == "reproduced"
+    assert reach(40.0, 20.0) == "not-reproduced"
+
+
+def test_lead_left_and_domain_selection_claims():
+    def left(afl, every_step, fixed):
+        controls = {images.EVERY_STEP: curves_with(every_step, 1), images.FIXED: curves_with(fixed, 2)}
+        return verdict("lead-left-mnist", judge.lead_left(curves_with(afl), controls))
+
+    ahead, behind = [90.0, 88.0, 86.0], [85.0, 82.0, 70.0]
+    assert left(ahead, behind, behind) == "reproduced"
+    assert left(behind, ahead, ahead) == "not-reproduced"
+    assert left([80.0, 80.0, 80.0], [99.0, 90.0, 70.0], [99.0, 90.0, 70.0]) == "depends"  # the worst client only
+
+    def tuned(after):
+        return verdict("domain-selection", judge.tuned_domains(curves_with(behind), curves_with(after, 1), "classes"))
+
+    assert tuned(ahead) == "reproduced" and tuned([60.0, 60.0, 60.0]) == "not-reproduced"
+    share = judge.share_left(curves_with(behind), curves_with(ahead), curves_with(behind, 3))
+    assert share[judge.WORST_CLIENT] == pytest.approx(1.0, abs=0.01)
+
+
+def test_cost_coverage_and_q_claims():
+    def cheaper(factor):
+        afl = {"a": 100.0, "b": 1000.0}
+        costs = judge.agnostic_is_cheaper({name: factor * cost for name, cost in afl.items()}, afl, 10)
+        return verdict("agnostic-cheaper-than-afl", costs)
+
+    assert cheaper(0.5) == "reproduced" and cheaper(1.2) == "depends" and cheaper(20.0) == "not-reproduced"
+
+    def covers(*distances):
+        found = {2**k: around(value) for k, value in enumerate(distances)}
+        return verdict("more-domains-more-coverage", judge.more_domains_cover_more(found))
+
+    assert covers(0.9, 0.5, 0.2) == "reproduced" and covers(0.2, 0.5, 0.9) == "not-reproduced"
+
+    def with_q(better, worse):
+        return verdict("q-ensemble", judge.q_is_better(dict.fromkeys(RULES, worse), dict.fromkeys(RULES, better)))
+
+    good, bad = errors(8.0, 18.0), errors(20.0, 30.0)
+    assert with_q(good, bad) == "reproduced" and with_q(bad, good) == "not-reproduced"
+
+
+RULES = ("line search", "smoothed")
 
 
 def test_hull_claim():
@@ -595,6 +693,15 @@ def test_the_printed_line_search_stalls():
     assert found["soft maximum, ours"] == pytest.approx(0.8, abs=0.01)
 
 
+def test_bilevel_and_plain_ensembles_and_costs():
+    found = checks.bilevel()
+    apart = {name: row["best predictors differ by"] for name, row in found.items()}
+    assert apart["Φ keeps cause"] == 0.0 < min(apart["Φ keeps effect"], apart["Φ keeps both"])
+    assert found["Φ keeps both"]["Σ of the risks"] < found["Φ keeps cause"]["Σ of the risks"]
+    assert list(checks.plain_is_a_special_case(rounds=5).values()) == [0.0, 0.0]
+    assert checks.scalars_of_a_step(3, 50) == 2 * 3 * 50 + 3
+
+
 def test_fixed_points_and_federated_irm():
     assert max(checks.fixed_point_errors(seeds=1)) < 1e-9
     assert checks.federated_against_central(steps=10) < 1e-9
@@ -618,7 +725,7 @@ def test_curves_show_what_they_were_given():
             ]
         )  # fmt: skip
     fig = Drawing()
-    drawings.client_curves(fig, {"non-i.i.d.": made, "i.i.d.": made}, problems.CLIENT_NAMES)
+    drawings.client_curves(fig, {"non-i.i.d.": made, "i.i.d.": made}, problems.client_names(3))
     shown = fig.data
     assert shown["non-i.i.d."]["accuracy"]["AFL"]["client 3"]["mean"] == [10.0, 72.0]
     assert shown["non-i.i.d."]["loss"]["FedAvg"]["all clients"]["mean"] == [-10.0, -61.0]

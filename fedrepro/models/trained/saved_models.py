@@ -14,6 +14,7 @@ HOME_OF = {
     "LeastSquares": "fedrepro.models.least_squares",
     "LogisticRegression": "fedrepro.models.regression",
     "MLP": "fedrepro.models.networks",
+    "OneLogit": "fedrepro.models.one_logit",
     "ScikitLearnModel": "fedrepro.models.foreign.from_sklearn",
     "SoftmaxRegression": "fedrepro.models.regression",
 }

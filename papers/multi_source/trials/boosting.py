@@ -16,6 +16,7 @@ from fedrepro.streams import stream
 from fedrepro.trace import Trace
 
 ADABOOST, MULTIBOOST, SMOOTHED, FED_MULTIBOOST = "AdaBoost", "MultiBoost", "MultiBoost, smoothed", "FedMultiBoost"
+PLAIN, PLAIN_SMOOTHED = "MultiBoost, Q = 1/p", "MultiBoost, Q = 1/p, smoothed"  # the ensemble (23)
 CLIENTS = 10  # of every domain
 FEW_CLIENTS = 3
 THRESHOLDS = 32
@@ -68,7 +69,9 @@ def on_pictures(
     elif method == ADABOOST:  # one domain, and so Q = 1
         trace = multiboost(Federation.from_arrays(train.x, train.y), domain_posterior="uniform", **common)
     else:
-        trace = multiboost(train, step="smoothed" if method == SMOOTHED else "line-search", **common)
+        plain = {"domain_posterior": "uniform"} if method in (PLAIN, PLAIN_SMOOTHED) else {}
+        step = "smoothed" if method in (SMOOTHED, PLAIN_SMOOTHED) else "line-search"
+        trace = multiboost(train, step=step, **common, **plain)
     columns = {name: trace[name] for name in ("round", "sent", "received", "step")}
     columns |= {"error": 100 * trace["test_error"], "largest_loss": trace["loss"].max(axis=1)}
     return Trace(columns, {})

@@ -118,20 +118,23 @@ def to_optimum(*, seed: int, rounds: int, step: float) -> Trace:
     return Trace(columns | {"mean_excess": [excess.mean()], "last_excess": excess[-1:]}, {})
 
 
-def least_squares(seed: int) -> Federation:
-    """Clients whose targets come from different weights and whose features differ in scale, and so in curvature."""
+def least_squares(seed: int, least_scale: float = 0.2) -> Federation:
+    """Clients whose targets come from different weights and whose features differ in scale, and so in curvature.
+
+    Scales are drawn between ``least_scale`` and 1.
+    """
     draws = stream("multi_source", "split", seed, round=5)
     owner = np.repeat(np.arange(DRIFT_CLIENTS), DRIFT_ROWS)
-    scales = draws.uniform(0.2, 1.0, (DRIFT_CLIENTS, DRIFT_FEATURES))
+    scales = draws.uniform(least_scale, 1.0, (DRIFT_CLIENTS, DRIFT_FEATURES))
     truths = draws.normal(size=(DRIFT_CLIENTS, DRIFT_FEATURES))
     x = draws.normal(size=(owner.size, DRIFT_FEATURES)) * scales[owner]
     y = (x * truths[owner]).sum(axis=1) + 0.1 * draws.normal(size=owner.size)
     return Federation.from_arrays(x, y, owner)
 
 
-def to_fixed_point(*, seed: int, method: str, local_steps: int) -> Trace:
+def to_fixed_point(*, seed: int, method: str, local_steps: int, least_scale: float = 0.2) -> Trace:
     """How far from the optimum of all clients' data a method comes to rest, with full batches and all clients."""
-    federation, model = least_squares(seed), LeastSquares()
+    federation, model = least_squares(seed, least_scale), LeastSquares()
     run = scaffold if method == SCAFFOLD else fedavg
     trace = run(
         federation,

@@ -97,5 +97,31 @@ def with_domains(*, seed: int, data: dict, domains: int, steps: int) -> Trace:
         "test_loss": trace["average_test_loss"][-1:].max(axis=1),
         "worst_client": [model.on(each).metrics(trace.final["average"])["loss"].max()],
         "skewness": [skewness(Simplex(), np.bincount(given.train.domains))],
+        "uncovered": [uncovered(given.train, problems.new_clients(seed))],
     }
     return Trace(columns, {})
+
+
+def uncovered(train, targets: np.ndarray) -> float:
+    """The mean ℓ₁ distance of distributions of classes from the mixtures of the domains: the third term of (16)."""
+    counts = np.zeros((train.n_domains, problems.CLASSES))
+    np.add.at(counts, (train.domains, train.y), 1.0)
+    return float(
+        np.mean([distance_from_hull(target, counts / counts.sum(axis=1, keepdims=True)) for target in targets])
+    )
+
+
+def distance_from_hull(target: np.ndarray, corners: np.ndarray) -> float:
+    """The least ℓ₁ distance between a distribution and a mixture of the rows of ``corners``: a linear programme."""
+    from scipy.optimize import linprog
+
+    p, n = corners.shape  # variables: the shares of the corners, and the n absolute differences
+    identity = np.eye(n)
+    found = linprog(
+        np.r_[np.zeros(p), np.ones(n)],
+        A_ub=np.block([[corners.T, -identity], [-corners.T, -identity]]),
+        b_ub=np.r_[target, -target],
+        A_eq=np.r_[np.ones(p), np.zeros(n)][None],
+        b_eq=[1.0],
+    )
+    return float(found.fun)

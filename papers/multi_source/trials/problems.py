@@ -26,12 +26,14 @@ class Problem(NamedTuple):
     outside: Federation | None = None
 
 
-# --- three clients of images -----------------------------------------------------------------------------------------
+# --- a few clients of images -----------------------------------------------------------------------------------------
 
-IMAGE_CLIENTS = 3
 CLASSES = 10
 IID, NON_IID = "i.i.d.", "non-i.i.d."
-CLIENT_NAMES = tuple(f"client {number}" for number in range(1, IMAGE_CLIENTS + 1))
+# What AFL's domains may be, for the tuning of III.E: the clients; each client's classes in two halves; the classes;
+# the first client, and all others together.
+CLIENTS, HALVES, OF_CLASSES, TWO = "clients", "halves of clients", "classes", "two"
+SELECTIONS = (TWO, CLIENTS, HALVES, OF_CLASSES)
 
 
 class Images(NamedTuple):
@@ -58,17 +60,30 @@ def images(name: str, variant: str) -> Images:
     )
 
 
-def class_owners(seed: int) -> np.ndarray:
-    """The client of each of the ten classes where classes do not overlap: four, three and three, drawn at random."""
+def client_names(clients: int) -> tuple[str, ...]:
+    """What the clients of images are called."""
+    return tuple(f"client {number}" for number in range(1, clients + 1))
+
+
+def class_owners(seed: int, clients: int = 3) -> np.ndarray:
+    """The client of each of the ten classes where classes do not overlap: as even as can be, drawn at random."""
     owners = np.empty(CLASSES, dtype=np.int64)
-    owners[stream(PAPER, "split", seed).permutation(CLASSES)] = np.arange(CLASSES) % IMAGE_CLIENTS
+    owners[stream(PAPER, "split", seed).permutation(CLASSES)] = np.arange(CLASSES) % clients
     return owners
 
 
-def three_clients(
-    name: str, variant: str, split: str, *, samples: int, test_samples: int, seed: int, judged_on: str = "test"
+def image_clients(
+    name: str,
+    variant: str,
+    split: str,
+    *,
+    samples: int,
+    test_samples: int,
+    seed: int,
+    clients: int = 3,
+    judged_on: str = "test",
 ) -> Problem:
-    """Three clients, each a domain of its own, and test images that are dealt to them by the same rule.
+    """Clients, each a domain of its own, and test images that are dealt to them by the same rule.
 
     Parameters
     ----------
@@ -80,6 +95,8 @@ def three_clients(
         How many images are used, drawn at random; more than there are means all of them.
     seed
         Varies the images that are used and who holds them.
+    clients
+        How many: three in the survey.
     judged_on
         ``"test"``, or ``"held-out"``: a fifth of the training images takes the place of the test images.
     """
@@ -91,13 +108,37 @@ def three_clients(
     else:
         tested = stream(PAPER, "split", seed, round=2).permutation(known.y_test.size)[:test_samples]
         x_test, y_test = known.x_test[tested], known.y_test[tested]
-    train = _dealt(known.pixels(known.x[chosen]), known.y[chosen], split, seed)
-    return Problem(train, _dealt(known.pixels(x_test), y_test, split, seed))
+    train = _dealt(known.pixels(known.x[chosen]), known.y[chosen], split, seed, clients)
+    return Problem(train, _dealt(known.pixels(x_test), y_test, split, seed, clients))
 
 
-def _dealt(x: np.ndarray, y: np.ndarray, split: str, seed: int) -> Federation:
-    client = class_owners(seed)[y] if split == NON_IID else splits.iid(y, IMAGE_CLIENTS, seed)
-    return Federation.from_arrays(x, y, client, client, client_names=CLIENT_NAMES, domain_names=CLIENT_NAMES)
+def _dealt(x: np.ndarray, y: np.ndarray, split: str, seed: int, clients: int) -> Federation:
+    client = class_owners(seed, clients)[y] if split == NON_IID else splits.iid(y, clients, seed)
+    names = client_names(clients)
+    return Federation.from_arrays(x, y, client, client, client_names=names, domain_names=names)
+
+
+def regrouped(federation: Federation, selection: str) -> Federation:
+    """The same samples with other domains: one of `SELECTIONS`."""
+    owner = np.repeat(np.arange(federation.n_clients), federation.sizes)
+    if selection == TWO:
+        domain = np.minimum(owner, 1)
+    elif selection == OF_CLASSES:
+        domain = federation.y
+    else:
+        domain = _halves(owner, federation.y)
+    found = np.unique(domain, return_inverse=True)[1]
+    return Federation.from_arrays(federation.x, federation.y, owner, found)
+
+
+def _halves(owner: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Each client's classes in two groups, the smaller labels and the larger ones."""
+    domain = np.empty(y.size, dtype=np.int64)
+    for client in np.unique(owner):
+        mine = owner == client
+        held = np.unique(y[mine])
+        domain[mine] = 2 * client + (np.searchsorted(held, y[mine]) >= (held.size + 1) // 2)
+    return domain
 
 
 # --- many small clients of digits ------------------------------------------------------------------------------------
@@ -128,6 +169,11 @@ def small_clients(variant: str, domains: int, *, seed: int) -> Problem:
     groups = range(domains) if clients_are_domains else splits.clusters(parts[0], domains, seed=seed)
     names = [f"domain {k + 1}" for k in range(domains)]
     return Problem(*(part.with_domains(groups, names) for part in parts))
+
+
+def new_clients(seed: int) -> np.ndarray:
+    """Shares of the classes of clients that nobody trained on, as many as there are and by the same rule."""
+    return stream(PAPER, "split", seed, round=7).dirichlet(np.full(CLASSES, ALPHA), DIGIT_CLIENTS)
 
 
 def _take(by_class: list[np.ndarray], counts: np.ndarray) -> np.ndarray:
@@ -185,8 +231,16 @@ def _people(table) -> People:
     return People(x, table["income"].codes.astype(np.int64), group)
 
 
-def by_schooling(variant: str, *, rows: int, seed: int, clients: str = "mixed", judged_on: str = "test") -> Problem:
-    """Four domains by schooling, on twelve clients that hold several each; postgraduates are outside.
+def by_schooling(
+    variant: str,
+    *,
+    rows: int,
+    seed: int,
+    clients: str = "mixed",
+    owners: int = ADULT_CLIENTS,
+    judged_on: str = "test",
+) -> Problem:
+    """Four domains by schooling, on clients that hold several each; postgraduates are outside.
 
     Parameters
     ----------
@@ -198,6 +252,8 @@ def by_schooling(variant: str, *, rows: int, seed: int, clients: str = "mixed", 
         Varies the rows that are used and how they are dealt.
     clients
         ``"mixed"``, or ``"domains"``: each domain is one client.
+    owners
+        How many clients there are where they are mixed.
     judged_on
         ``"test"``, or ``"held-out"``: a fifth of the training rows takes the place of the test rows.
     """
@@ -210,7 +266,7 @@ def by_schooling(variant: str, *, rows: int, seed: int, clients: str = "mixed", 
     else:
         test = _group_of(new, np.flatnonzero(new.group < len(SCHOOLING)))
     group = known.group[chosen]
-    owner = group if clients == "domains" else splits.dirichlet(group, ADULT_CLIENTS, alpha=ADULT_ALPHA, seed=seed)
+    owner = group if clients == "domains" else splits.dirichlet(group, owners, alpha=ADULT_ALPHA, seed=seed)
     train = Federation.from_arrays(known.x[chosen], known.y[chosen], owner, group, domain_names=tuple(SCHOOLING))
     if judged_on == "held-out":
         return Problem(train, test)
