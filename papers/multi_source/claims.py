@@ -10,10 +10,17 @@ from itertools import pairwise
 import numpy as np
 
 from fedrepro.reproduction.study import Runs
-from fedrepro.reproduction.verdicts import Comparison, bound, equal, identity, interval, less, more
+from fedrepro.reproduction.verdicts import Comparison, bound, equal, identity, interval, less, more, unavailable
 
 ALL_CLIENTS, WORST_CLIENT = "all clients", "the worst client"  # values of the reading "test-images"
 AHEAD = ("ahead of", "behind")
+
+
+def complete(found: Sequence[Comparison], planned: Sequence[float], setting: str) -> list[Comparison]:
+    """With every step from one planned value to the next, as ``setting`` names it; what was left out is unavailable."""
+    names = [setting.format(f"{low:g}", f"{high:g}") for low, high in pairwise(planned)]
+    known = {one.setting for one in found}
+    return [*found, *(unavailable(name, "The parameters leave it out.") for name in names if name not in known)]
 
 
 # --- Figures 3 to 5 ------------------------------------------------------------------------------------------------

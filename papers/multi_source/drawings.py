@@ -22,7 +22,7 @@ def client_curves(
     Thick lines with a band are all clients' images together, thin ones the clients, of the methods in ``single`` (by
     default all). The frames show what comes after the start, beside which methods could not be told apart.
     """
-    axes = fig.subplots(2, len(runs), sharex=True, sharey="row", figsize=(8.4, 5.4))
+    axes = fig.subplots(2, len(runs), sharex=True, sharey="row", figsize=(7.4, 4.9))
     later: dict[int, list[np.ndarray]] = {0: [], 1: []}  # by row
     for column, (split, by_method) in enumerate(runs.items()):
         for row, (name, unit) in enumerate((("loss", "test loss"), ("accuracy", "test accuracy, %"))):
@@ -136,7 +136,7 @@ _OF_DOMAINS = {
 
 def against_domains(fig: Drawing, counts: Sequence[int], found: Mapping[str, np.ndarray], term: np.ndarray) -> None:
     """Losses, the gap beside the bound's term, and how far new clients are, against the number of domains."""
-    left, middle, right = fig.subplots(1, 3, figsize=(10.5, 3.6))
+    left, middle, right = fig.subplots(1, 3, figsize=(9.4, 3.3))
     for name, (label, looks) in _OF_DOMAINS.items():
         fig.curve(left, counts, found[name], label=label, look_as=looks)
     left.set(title="losses", ylabel="loss, nats")
@@ -166,7 +166,7 @@ STALLED = 60.0  # a larger mean error is drawn here
 
 def boosting(fig: Drawing, found: Mapping[str, Runs], questions: Sequence[str]) -> None:
     """Errors of the worst source and of each source along the rounds of boosting."""
-    axes = fig.subplots(2, 2, sharex=True, figsize=(8.4, 5.6))
+    axes = fig.subplots(2, 2, sharex=True, figsize=(7.2, 5.0))
     for at, (title, ax) in enumerate(zip(("worst source", *questions), axes.flat, strict=True)):
         for name, looks in BOOSTED_LOOKS.items():
             runs = found[name]

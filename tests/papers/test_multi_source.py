@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fedrepro.data.catalogue.content import Categories, Columns, Images, Split
+from fedrepro.errors import UserError
 from fedrepro.papers.multi_source import checks, drawings, studies
 from fedrepro.papers.multi_source import claims as judge
 from fedrepro.papers.multi_source.trials import boosting, convex, domains, images, problems, sources
@@ -227,6 +228,14 @@ def test_fixed_lambda_is_afl_that_does_not_move(made_up):
     moved = images.on_images(method="AFL", step_domains=0.5, **given)
     np.testing.assert_allclose(fixed["loss"], still["loss"], atol=1e-5)
     assert np.abs(fixed["loss"] - moved["loss"]).max() > 1e-3
+
+
+def test_a_candidate_that_diverges_is_the_worst_and_a_curve_that_does_is_told(made_up):
+    settings = {"split": problems.NON_IID, "steps": 20, "points": 2, "samples": 200, "test_samples": 64}
+    given = {"seed": 0, "data": {"mnist": "full"}, "step_domains": None, "step": 1e38, "method": "FedAvg"} | settings
+    assert images.on_images(judged_on="held-out", **given)["average_loss"][-1] == np.inf
+    with pytest.raises(UserError, match="no longer finite"):
+        images.on_images(**given)
 
 
 def test_other_domains_of_the_same_clients(made_up):
@@ -546,9 +555,12 @@ def test_cost_coverage_and_q_claims():
 
     def covers(*distances):
         found = {2**k: around(value) for k, value in enumerate(distances)}
-        return verdict("more-domains-more-coverage", judge.more_domains_cover_more(found))
+        compared = judge.complete(judge.more_domains_cover_more(found), studies.DOMAINS, "{} to {} domains")
+        return verdict("more-domains-more-coverage", compared)
 
-    assert covers(0.9, 0.5, 0.2) == "reproduced" and covers(0.2, 0.5, 0.9) == "not-reproduced"
+    assert covers(0.9, 0.8, 0.7, 0.6, 0.5, 0.4) == "reproduced"
+    assert covers(0.4, 0.5, 0.6, 0.7, 0.8, 0.9) == "not-reproduced"
+    assert covers(0.9, 0.5) == "inconclusive"  # the others are left out
 
     def with_q(better, worse):
         return verdict("q-ensemble", judge.q_is_better(dict.fromkeys(RULES, worse), dict.fromkeys(RULES, better)))

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedrepro.algorithms import afl, fedavg
 from fedrepro.algorithms.domains import Point
+from fedrepro.errors import UserError
 from fedrepro.models.networks import CNN, MLP
 from fedrepro.papers.multi_source.trials import problems
 from fedrepro.trace import Trace
@@ -51,7 +52,24 @@ def on_images(
         How many there are.
     domains
         What AFL's λ weighs: one of `problems.SELECTIONS`.
+    judged_on
+        ``"test"``, or ``"held-out"``, to choose settings: there a run that diverges has an infinite loss.
     """
+    settings = {"steps": steps, "points": points, "samples": samples, "test_samples": test_samples, "step": step}
+    settings |= {"step_domains": step_domains, "local_steps": local_steps, "clients": clients, "domains": domains}
+    try:
+        return _curve(seed, data, method, split, judged_on=judged_on, **settings)
+    except UserError as problem:
+        if judged_on == "held-out" and "no longer finite" in str(problem):
+            nothing = {"round": [float(steps)], "sent": [0.0], "received": [0.0]}
+            return Trace(nothing | {"average_loss": [np.inf], "average_accuracy": [0.0]})
+        raise
+
+
+def _curve(
+    seed, data, method, split, *, steps, points, samples, test_samples, step, step_domains, local_steps, clients,
+    domains, judged_on,
+) -> Trace:  # fmt: skip
     ((name, variant),) = data.items()
     given = problems.image_clients(
         name,
