@@ -34,8 +34,8 @@ PAGES: dict[str, tuple[str, list[tuple[str, list[str] | None]]]] = {
             (
                 "fedrepro.models",
                 [
-                    "SoftmaxRegression", "LogisticRegression", "LeastSquares", "MLP", "CNN", "OneLogit", "LSTM", "Problem",
-                    "from_sklearn", "from_jax", "from_torch",
+                    "SoftmaxRegression", "LogisticRegression", "LeastSquares", "MLP", "CNN", "OneLogit", "LSTM",
+                    "Problem", "from_sklearn", "from_jax", "from_torch",
                 ],
             ),
             (
