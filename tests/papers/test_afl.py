@@ -654,7 +654,9 @@ def test_the_table_has_our_values_beside_the_published_ones():
 
 
 def test_published_means_are_those_of_the_tables():
-    for name, exhibit in declaration("afl").tables.items():
+    tables = {name: one for name, one in declaration("afl").tables.items() if "columns" in one.published}
+    assert set(tables) == {"table-1", "table-2", "table-3"}
+    for name, exhibit in tables.items():
         rows_published = {row: values for row, values in exhibit.published.items() if row not in ("columns", "runs")}
         for row, values in rows_published.items():
             for column, value in zip(exhibit.published["columns"], values, strict=True):
