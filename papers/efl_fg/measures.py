@@ -333,9 +333,9 @@ class Stage:
         return found
 
     def falls_with_budget(self, quantity: str, called: str) -> list[Comparison]:
-        """A quantity at each doubling of the budget, on each data set."""
+        """A quantity from each budget to the next, on each data set."""
         measured = self.by_title(lambda name: self.by_budget[TITLES[name]][quantity])
-        return judge.falls_with_budget(measured, online.DOUBLINGS, called)
+        return judge.falls_with_budget(measured, online.BUDGETS, called)
 
     def dominating(self) -> dict[str, tuple[np.ndarray, np.ndarray, int]]:
         """|D_t|, α(G_t) and K: on the data sets, on random instances, and on tournaments of up to 64 models."""

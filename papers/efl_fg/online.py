@@ -16,7 +16,6 @@ from fedrepro.trace import Trace
 COUNTINGS = ("all", "coefficients")
 LIMITS = ("current", "value", "none")
 BUDGETS = (1.0, 2.0, 3.0, 4.0, 8.0, 16.0, 22.0)
-DOUBLINGS = (1.0, 2.0, 4.0, 8.0, 16.0)  # the budgets on which trends are judged
 STEPS = tuple(round(10 ** (half / 2), 4) for half in range(-2, 9))  # multiples of 1/√T, of means over the clients
 # The readings on which claims are judged, as paper.toml names them, with the settings that they stand for.
 LIMIT_READINGS = {"current weights": "current", "last round's value": "value"}
