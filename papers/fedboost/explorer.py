@@ -24,7 +24,7 @@ CONTROLS = (
     Slider("step", 0.001, 0.0001, 0.1, "η, step", step=0.05, log=True),
     Slider("exponent", 1.0, 0.0, 2.0, "power law's exponent", step=0.05),
     Choice("gradient", ("sent", "importance", "corrected", "full"), "gradient"),
-    Choice("loss", ("log", "generalised-kl", "squared"), "loss"),
+    Choice("loss", ("generalised-kl", "log", "squared"), "loss"),
 )
 
 
@@ -54,7 +54,7 @@ def draw(
     least = objective(federation, ensemble, loss).value(best)
     left, right = scene.panels(1.25, 1)
     method = NAMES.get(sampling, sampling)
-    if loss == "log":
+    if loss == "generalised-kl":
         scene.ghost(left, figure, "average", method, label=f"full run, {method}, average")
     for iterate, column, look in (("average", "average_loss", method), ("last", "loss", "fedavg")):
         if sampling == "none" and iterate == "last":
@@ -67,8 +67,8 @@ def draw(
     _weights(right, best, trace.final["average"], trace.final["alpha"])
     ends = f"excess {loss} loss after {trace['round'][-1]:,.0f} rounds: average iterate {{:.4f}}, last {{:.4f}}"
     scene.note(ends.format(trace["average_loss"][-1] - least, trace["loss"][-1] - least))
-    if loss != "log" or exponent != 1.0 or step != (0.01 if data == WORDS else 0.001):
-        scene.note("the full run has the log loss, exponent 1 and the paper's η (0.001; on Shakespeare 0.01)")
+    if loss != "generalised-kl" or gradient != "sent" or exponent != 1.0 or step != (0.01 if data == WORDS else 0.001):
+        scene.note("the full run: generalised KL, Figure 1's gradient, exponent 1, η = 0.001 (Shakespeare: 0.01)")
 
 
 def _weights(ax, best: np.ndarray, average: np.ndarray, last: np.ndarray) -> None:
