@@ -168,7 +168,7 @@ def refresh(key: str, jobs: int) -> Path:
         data = load(target / "results.json").provenance.data
         notebook = nbformat.read(executed, as_version=4)
     variants = {name: record.variant for name, record in data.items()}
-    write_output(committed, nbformat.writes(clean(notebook, variants)).encode() + b"\n")
+    write_output(committed, written(clean(notebook, variants), committed))
     return committed
 
 
@@ -181,7 +181,7 @@ def refresh_start(jobs: int) -> Path:
         notebook = nbformat.read(executed, as_version=4)
     names = nbformat.read(committed, as_version=4).metadata["fedrepro"]["data"]
     variants = {name: variant_of(name, find_or_stand_in(name)) for name in names}
-    write_output(committed, nbformat.writes(clean(notebook, variants)).encode() + b"\n")
+    write_output(committed, written(clean(notebook, variants), committed))
     return committed
 
 
@@ -246,12 +246,17 @@ def full_run(executed: Path, made: Results) -> bytes:
     )
     cleaned = clean(notebook, {name: record.variant for name, record in made.provenance.data.items()})
     cleaned.cells.insert(0, nbformat.v4.new_markdown_cell(words, id="full-run"))
-    content = nbformat.writes(cleaned).encode() + b"\n"
+    return written(cleaned, executed)
+
+
+def written(notebook: nbformat.NotebookNode, path: Path) -> bytes:
+    """A notebook as bytes; where it is large, its pictures keep 64 colours, and what is larger still is refused."""
+    content = nbformat.writes(notebook).encode() + b"\n"
     if len(content) > _LARGE_NOTEBOOK:
-        _thin_pictures(cleaned)
-        content = nbformat.writes(cleaned).encode() + b"\n"
+        _thin_pictures(notebook)
+        content = nbformat.writes(notebook).encode() + b"\n"
     if len(content) > _LARGEST_NOTEBOOK:
-        raise UserError(f"{executed} has {len(content) / 1e6:.1f} MB without its colours: draw smaller figures.")
+        raise UserError(f"{path} has {len(content) / 1e6:.1f} MB without its colours: draw smaller figures.")
     return content
 
 

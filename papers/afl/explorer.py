@@ -11,7 +11,7 @@ from fedrepro.papers.afl.trials import classifiers
 from fedrepro.reproduction import figures
 from fedrepro.reproduction.explore import Choice, Scene, Slider
 
-STEPS = 1_000  # the paper's table is judged after as many
+STEPS, BATCH = 1_000, 100  # the table is judged after as many steps, of as many rows of each domain
 WHOLE, CAPPED, BOX, POINT = "the simplex", "no domain above the limit", "doctorate below the limit", "Û alone"
 LOOKS = {"doctorate": "afl", "non-doctorate": "uniform"}
 CONTROLS = (
@@ -36,7 +36,7 @@ def draw(scene: Scene, *, step_domains: float, mixtures: str, limit: float, step
             steps=steps,
             step=step,
             step_domains=step_domains,
-            batch=classifiers.BATCH,
+            batch=BATCH,
             mixtures=guarded,
             gradient=gradient,
             mirror=mirror,

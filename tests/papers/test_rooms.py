@@ -41,3 +41,11 @@ def test_a_notebook_has_its_parameters_and_settles_the_process_first(key):
     assert [cell.source for cell in cells if "parameters" in cell.tags] == [parameters_cell(key)]
     first = next(cell for cell in cells if "parameters" not in cell.tags)
     assert first.source.startswith("import fedrepro; fedrepro.prepare()\n")
+
+
+@pytest.mark.parametrize("key", keys())
+def test_a_notebook_begins_with_its_algorithm_in_five_lines_and_an_explorer(key):
+    first, second, *_ = (cell.source for cell in code_cells(key))
+    assert len(first.splitlines()) <= 5 and f"from {PAPERS}.{key}.explorer import" in first
+    assert second == f'fedrepro.explore("{key}")'
+    assert (folder(key) / f"{key}.ipynb").stat().st_size < 2_000_000

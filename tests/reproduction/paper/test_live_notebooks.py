@@ -142,3 +142,15 @@ def test_somebody_who_waits_sees_what_runs(visit, jupyter):
     line = cell.locator(".jp-OutputArea-output", has_text="running …")
     line.wait_for(timeout=MINUTE)
     line.wait_for(state="detached", timeout=MINUTE)
+
+
+def test_a_paper_s_explorer_follows_its_controls(visit):
+    page = visit("afl/afl.ipynb")
+    run_cell(page, "import fedrepro; fedrepro.prepare")
+    cell = run_cell(page, r'fedrepro\.explore\("afl"\)')
+    before = picture_of(cell)
+    move(page, cell, "γ_λ")
+    after = changed_from(cell, before)
+    cell.locator("select").first.select_option("Û alone")
+    changed_from(cell, after)
+    assert page.complaints == []
