@@ -13,9 +13,11 @@ from fedrepro.reproduction import figures
 from fedrepro.reproduction.explore import Choice, Scene, Slider
 
 SPLITS = {"two groups": "groups", "i.i.d.": "iid", "non-i.i.d.": "noniid"}
+NODES, PAPER_ROUNDS = 5, 1_000
 POOL, WIDTH, BATCHES, ROUNDS = 500, 0.25, 20, 60  # pictures, width of the network, minibatches: the quick profile's
 CONTROLS = (
     Choice("nodes", tuple(SPLITS), "nodes"),
+    Slider("first_group", 3, 1, 4, "nodes in the first group"),
     Slider("shared_layers", 2, 0, 3, "shared layers, of 3"),
     Choice("weights", ("inverse", "inverse-sum", "root-sum"), "problem of the weights"),
     Slider("step", 0.02, 0.002, 0.5, "η, step", step=0.05, log=True),
@@ -24,9 +26,9 @@ FULL_RUN = {"two groups": ("weights", "two groups", "Algorithm 1, rounds 101 to 
 FULL_RUN["i.i.d."] = ("weights", "i.i.d.", "Algorithm 1, rounds 101 to 300")
 
 
-def draw(scene: Scene, *, nodes: str, shared_layers: int, weights: str, step: float) -> None:
+def draw(scene: Scene, *, nodes: str, first_group: int, shared_layers: int, weights: str, step: float) -> None:
     """The test accuracy of the nodes, and how much the data of each node count for each network."""
-    train, test = digits(nodes)
+    train, test = digits(nodes, first_group)
     trace = scene.run(
         ROUNDS,
         lambda rounds: omni_fedge(
@@ -46,9 +48,9 @@ def draw(scene: Scene, *, nodes: str, shared_layers: int, weights: str, step: fl
     left, *maps = scene.panels(1.5, *([1] if known is None else [1, 1]))
     accuracy = 100 * trace["test_accuracy"]
     if nodes != "two groups":
-        scene.ghost(left, f"figure-1-mnist-{SPLITS[nodes]}", "test", trials.ALGORITHM_1)
+        scene.ghost(left, f"figure-1-mnist-{SPLITS[nodes]}", "test", "Omni-Fedge")
         published = scene.published(f"figure-1-mnist-{SPLITS[nodes]}", "omni_fedge_test")
-        scene.star(left, trials.PAPER_ROUNDS, published)
+        scene.star(left, PAPER_ROUNDS, published)
     left.plot(trace["round"], accuracy, color="0.6", linewidth=0.8)
     figures.curve(left, trace["round"], accuracy.mean(axis=1), label="mean of the nodes", look_as="omni-fedge")
     left.set_xscale("symlog", linthresh=10)
@@ -61,7 +63,7 @@ def draw(scene: Scene, *, nodes: str, shared_layers: int, weights: str, step: fl
     scene.note(
         f"test accuracy after {trace['round'][-1]:.0f} rounds {accuracy[-1].mean():.1f} %, own node's share {own:.2f}"
     )
-    scene.note(f"the full run has {trials.PAPER_ROUNDS:,} rounds, 7,000 digits and the whole network")
+    scene.note(f"the full run has {PAPER_ROUNDS:,} rounds, 7,000 digits and the whole network")
 
 
 def _matrix(ax, shares: np.ndarray, title: str) -> None:
@@ -78,9 +80,12 @@ def _matrix(ax, shares: np.ndarray, title: str) -> None:
 
 
 @cache
-def digits(nodes: str) -> tuple[Federation, Federation]:
+def digits(nodes: str, first_group: int = 3) -> tuple[Federation, Federation]:
     """Digits of MNIST to train and to test on, dealt to five nodes."""
-    return trials.federations("mnist", finder.find("mnist").variant, SPLITS[nodes], POOL, seed=0)
+    variant = finder.find("mnist").variant
+    return trials.federations(
+        "mnist", variant, split=SPLITS[nodes], pool=POOL, nodes=NODES, seed=0, first_group=first_group
+    )
 
 
 def network() -> CNN:
