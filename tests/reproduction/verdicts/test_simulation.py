@@ -19,8 +19,8 @@ def structures() -> list[tuple[int, int, tuple[int, ...]]]:
     """Settings, readings and looks of every claim that is judged over seeds."""
     found = set()
     for key in keys():
-        declared, found = declaration(key), reference(key)
-        for name, claim in found.claims.items() if found else ():
+        declared, kept = declaration(key), reference(key)
+        for name, claim in kept.claims.items() if kept else ():
             random = [one for one in claim.comparisons if one.seeds]
             if random and name in declared.claims:  # a reference may be older than paper.toml
                 readings = {tuple(sorted(one.reading.items())) for one in random}
