@@ -90,7 +90,10 @@ class Slider:
         import ipywidgets
 
         if self.log:
-            ends = {"min": math.log10(self.low), "max": math.log10(self.high)}
+            # The browser counts positions from the lower end: it lies so that the start is one of them.
+            start = math.log10(self.start)
+            below = math.floor((start - math.log10(self.low)) / self.step + 1e-9)
+            ends = {"min": start - below * self.step, "max": math.log10(self.high)}
             return ipywidgets.FloatLogSlider(
                 value=value, base=10, step=self.step, readout_format=".2g", description=self.label, **ends
             )
