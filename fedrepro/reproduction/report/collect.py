@@ -11,7 +11,7 @@ from pathlib import Path
 from fedrepro.errors import UserError
 from fedrepro.reproduction import results
 from fedrepro.reproduction.paper import Declaration, declaration, keys
-from fedrepro.reproduction.paper.references import declared_part, place_of
+from fedrepro.reproduction.paper.references import current_part, declared_part, place_of
 from fedrepro.reproduction.paper.schema import Claim
 from fedrepro.reproduction.provenance import source_hash
 from fedrepro.reproduction.report.code import Code
@@ -246,6 +246,7 @@ def _paper(key: str, output: Path, source: Callable[[str], str]) -> PaperPage:
     try:
         reference = _if_there(kept / "results.json", declared)
         if reference is not None:
+            reference = current_part(reference, declared)
             pictures = _pictures(kept, reference)
     except UserError as problem:
         reference, damage = None, [str(problem)]

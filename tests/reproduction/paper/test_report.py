@@ -11,6 +11,7 @@ from rocrate.rocrate import ROCrate
 from fedrepro import Paper, UserError
 from fedrepro.reproduction import figures, report, results, verdicts
 from fedrepro.reproduction.paper import folder, keys
+from fedrepro.reproduction.report.collect import collect
 from fedrepro.reproduction.report.handing_on import hand_on
 from fedrepro.reproduction.report.readme import readme, with_tables
 from fedrepro.reproduction.report.site import bibtex, origin
@@ -416,6 +417,23 @@ def test_the_picture_of_a_paper_is_one_of_its_figures(tiny, output):
     tiny.edit("paper.toml", 'key = "tiny"', 'key = "tiny"\npicture = "figure-9"')
     with pytest.raises(UserError, match="there is no figure 'figure-9'"):
         report.build(output)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('last = "', 'median = "Between the two."\nlast = "'),  # a reading that was not tried
+        ("tolerance = { ratio = 1e-9 }", "tolerance = { ratio = 0.5 }"),
+    ],
+)
+def test_a_claim_that_was_judged_by_another_declaration_waits_for_a_full_run(tiny, output, old, new):
+    keep_as_reference(tiny, output)
+    before = {card.name: card.verdict for card in collect(output)[0].claims}
+    assert set(before.values()) == {"depends", "not-reproduced"}
+    tiny.edit("paper.toml", old, new)
+    after = {card.name: card.verdict for card in collect(output)[0].claims}
+    changed = "loss-falls" if "median" in new else "ends-at-an-eighth"
+    assert after == before | {changed: None}
 
 
 def test_the_site_is_an_ro_crate_with_every_verdict_as_a_claim_review(tiny, output, tmp_path, monkeypatch):
