@@ -122,8 +122,10 @@ def predict(values, published: float, runs: int, near: float = 0.0, level: float
     return Prediction(float(published), mean, low, high, place)
 
 
-def seeds_for_advantage(error: float, n: int, effect: float, alpha: float, over_samples: float = 0.0) -> Seeds | None:
-    """How many seeds show an advantage of this size with 80 % power; None where no number of seeds does.
+def seeds_needed(
+    error: float, n: int, effect: float, alpha: float, over_samples: float = 0.0, other: float | None = None
+) -> Seeds | None:
+    """How many seeds show an effect of this size with 80 % power; None where no number of seeds does.
 
     Parameters
     ----------
@@ -137,6 +139,8 @@ def seeds_for_advantage(error: float, n: int, effect: float, alpha: float, over_
         The level of the two-sided test.
     over_samples
         Standard error over the samples of the test set, which more seeds do not reduce.
+    other
+        For an equality, which has two ends to stay away from: the distance from the other one.
     """
     from scipy import special
 
@@ -148,7 +152,7 @@ def seeds_for_advantage(error: float, n: int, effect: float, alpha: float, over_
     # The median of σ² given the squares, and the ends of its interval.
     high, middle, low = (float(np.sqrt(squares / special.chdtri(degrees, 1 - tail))) for tail in tails)
     found = [
-        _least(lambda seeds, d=deviation: _power_of_advantage(effect, d, seeds, alpha, over_samples))
+        _least(lambda seeds, d=deviation: _power(effect, d, seeds, alpha, over_samples, other))
         for deviation in (middle, low, high)
     ]
     if found[0] is None:
@@ -174,6 +178,14 @@ def _least(power) -> int | None:
         middle = (low + high) // 2
         low, high = (low, middle) if power(middle) >= POWER else (middle, high)
     return high
+
+
+def _power(
+    effect: float, deviation: float, seeds: int, alpha: float, over_samples: float, other: float | None
+) -> float:
+    """Power of staying clear of one bound, or of both (to which it is a lower limit that is sharp for many seeds)."""
+    one = _power_of_advantage(effect, deviation, seeds, alpha, over_samples)
+    return one if other is None else one + _power_of_advantage(other, deviation, seeds, alpha, over_samples) - 1
 
 
 def _power_of_advantage(effect: float, deviation: float, seeds: int, alpha: float, over_samples: float) -> float:

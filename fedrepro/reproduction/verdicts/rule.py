@@ -28,7 +28,7 @@ from fedrepro.reproduction.verdicts.intervals import (
     critical,
     is_hidden,
     mean_and_error,
-    seeds_for_advantage,
+    seeds_needed,
     two_sided,
 )
 
@@ -155,14 +155,15 @@ def read(
 
 
 def deciding_axes(readings: Sequence[Reading]) -> tuple[str, ...]:
-    """The fewest axes whose values tell whether a reading holds.
+    """The fewest axes whose values tell the readings that hold from those that fail or are mixed.
 
-    Where several choices of so few axes tell it equally well (because readings were compared in which these axes vary
-    together), all of them are named: nothing tells them apart.
+    Readings that are open tell nothing. Where several choices of so few axes tell it equally well (because readings
+    were compared in which these axes vary together), all of them are named: nothing tells them apart.
     """
     axes = list(readings[0].values)
+    decided = [reading for reading in readings if reading.outcome != "open"]
     for size in range(1, len(axes) + 1):
-        telling = [chosen for chosen in itertools.combinations(axes, size) if _tells(chosen, readings)]
+        telling = [chosen for chosen in itertools.combinations(axes, size) if _tells(chosen, decided)]
         if telling:
             return tuple(axis for axis in axes if any(axis in chosen for chosen in telling))
     return ()
@@ -243,11 +244,16 @@ class _Estimate:
         needed, hidden = None, False
         if not passes:
             direction: Direction = "inconclusive"
-            # An equality is decided by how far the difference is from the tolerance, an advantage by what matters.
-            effect = abs(abs(self.mean) - one.tolerance) if one.test == "equality" else matters
+            # An equality is decided by how far the difference is from both ends of the tolerance, an advantage by what
+            # matters.
+            effect, other = matters, None
+            if one.test == "equality":
+                effect = abs(abs(self.mean) - one.tolerance)
+                other = one.tolerance + abs(self.mean) if abs(self.mean) < one.tolerance else None
             hidden = test_set_hides(one.sample_error, one.tolerance or matters, alpha)
             if effect and not hidden:
-                named = seeds_for_advantage(self.over_seeds, len(one.values), effect, alpha, one.sample_error or 0.0)
+                over_samples = one.sample_error or 0.0
+                named = seeds_needed(self.over_seeds, len(one.values), effect, alpha, over_samples, other)
                 # Fewer than there are already: an effect that matters would have been seen.
                 needed = named if named and named.number > len(one.values) else None
         else:

@@ -122,12 +122,18 @@ def _depends(verdict: Verdict) -> str:
     named = listed([axis.replace("-", " ") for axis in axes], "open choices") if axes else "the reading"
     if len(axes) == 1:
         good = dict.fromkeys(reading.values[axes[0]] for reading in holding)
-        bad = dict.fromkeys(reading.values[axes[0]] for reading in verdict.readings if reading.outcome != "holds")
+        bad = dict.fromkeys(
+            reading.values[axes[0]] for reading in verdict.readings if reading.outcome in ("fails", "mixed")
+        )
         said = f"It hangs on the {named}: it holds with {listed(list(good), 'values')}"
         said += f", not with {listed(list(bad), 'values')}."
     else:
         said = f"It hangs on {named}: it holds under {len(holding)} of {len(verdict.readings)} readings."
-    return f"{said} {_primary(verdict)}".strip()
+    undecided = sum(reading.outcome == "open" for reading in verdict.readings)
+    if undecided:
+        against = len(verdict.readings) - len(holding) - undecided
+        said += f" It does not under {against}, and {undecided} {'is' if undecided == 1 else 'are'} undecided."
+    return f"{said} {_small_against(verdict)} {_primary(verdict)}".replace("  ", " ").strip()
 
 
 def _partly(verdict: Verdict) -> str:
@@ -143,6 +149,7 @@ def _partly(verdict: Verdict) -> str:
     if len(verdict.readings) > 1:
         many = len(verdict.readings)
         said += f" That is the reading with {reading_in_words(reading)}; of {many} readings none holds."
+    said = f"{said} {_small_against(verdict)}".strip()
     return said if reading.primary else f"{said} {_primary(verdict)}".strip()
 
 
@@ -196,6 +203,13 @@ _OUTCOMES = {
     "fails": ("fails", "fail"),
     "open": ("is undecided", "are undecided"),
 }
+
+
+def _small_against(verdict: Verdict) -> str:
+    """That what contradicts a claim is smaller than what matters, where all of it is."""
+    against = [one for one in verdict.judged if one.direction == "contradicted"]
+    small = against and all(one.negligible for one in against)
+    return "Where it fails, the effect is smaller than what matters." if small else ""
 
 
 def _primary(verdict: Verdict) -> str:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrepro.reproduction.verdicts import intervals
-from fedrepro.reproduction.verdicts.intervals import combined, critical, interval, predict, seeds_for_advantage
+from fedrepro.reproduction.verdicts.intervals import combined, critical, interval, predict, seeds_needed
 
 SAMPLE = np.array([1.0, 1.1, 0.9, 1.05, 0.95])
 
@@ -77,18 +77,18 @@ def test_the_number_of_seeds_named_is_right_in_the_median(n, effect):
     right = intervals._least(lambda seeds: intervals._power_of_advantage(effect, 1.0, seeds, 0.05, 0.0))
     sample = np.random.default_rng(11).normal(size=(400, n))
     errors = sample.std(axis=1, ddof=1) / np.sqrt(n)
-    named = [seeds_for_advantage(error, n, effect, 0.05) for error in errors]
+    named = [seeds_needed(error, n, effect, 0.05) for error in errors]
     assert np.median([one.number for one in named]) == pytest.approx(right, rel=0.2)
     covered = np.mean([one.low <= right <= one.high for one in named])
     assert covered == pytest.approx(0.8, abs=0.07)
 
 
 def test_equal_seeds_need_no_more_seeds():
-    assert seeds_for_advantage(0.0, 10, 0.5, 0.05) is None
+    assert seeds_needed(0.0, 10, 0.5, 0.05) is None
 
 
 def test_no_number_of_seeds_shows_nothing():
-    assert seeds_for_advantage(1.0, 10, 1e-9, 0.05) is None
+    assert seeds_needed(1.0, 10, 1e-9, 0.05) is None
 
 
 @pytest.mark.parametrize(("over_seeds", "over_samples"), [(1.0, 0.5), (1.0, 1.0), (0.3, 1.0)])
@@ -120,7 +120,18 @@ def test_so_many_seeds_decide_in_four_of_five_cases(over_samples):
 
 
 def test_a_test_set_asks_for_more_seeds_until_it_hides_the_effect():
-    numbers = [seeds_for_advantage(0.3, 10, 0.5, 0.05, error) for error in (0.0, 0.1, 0.15)]
+    numbers = [seeds_needed(0.3, 10, 0.5, 0.05, error) for error in (0.0, 0.1, 0.15)]
     assert numbers[0].number < numbers[1].number < numbers[2].number
-    assert seeds_for_advantage(0.3, 10, 0.5, 0.05, 0.2) is None
+    assert seeds_needed(0.3, 10, 0.5, 0.05, 0.2) is None
     assert intervals.is_hidden(0.2, 0.5, 0.05) and not intervals.is_hidden(0.15, 0.5, 0.05)
+
+
+def test_an_equality_has_two_ends_to_stay_away_from():
+    tolerance, deviation = 0.5, 1.0
+    named = intervals._least(lambda seeds: intervals._power(tolerance, deviation, seeds, 0.05, 0.0, tolerance))
+    rng = np.random.default_rng(6)
+    values = deviation * rng.normal(size=(4000, named))
+    half_widths = critical(0.05, named - 1) * values.std(axis=1, ddof=1) / np.sqrt(named)
+    assert np.mean(np.abs(values.mean(axis=1)) + half_widths < tolerance) == pytest.approx(0.8, abs=0.03)
+    one_end = intervals._least(lambda seeds: intervals._power(tolerance, deviation, seeds, 0.05, 0.0, None))
+    assert named > 1.2 * one_end

@@ -19,6 +19,7 @@ from fedrepro.reproduction.verdicts import (
     unbiased,
 )
 from fedrepro.reproduction.verdicts.rule import deciding_axes, holm
+from fedrepro.reproduction.verdicts.sentences import reason
 
 AB = ("A", "B")
 WOBBLE = np.array([-1.0, 1.0, -0.5, 0.5, 0.2, -0.2, 0.8, -0.8, 0.1, -0.1])  # of mean 0
@@ -226,6 +227,23 @@ def test_axes_that_vary_together_are_both_named():
     verdict = judge(together, primary={"iterate": "last", "rounds": "100"})
     assert verdict.word == "depends"
     assert deciding_axes(verdict.readings) == ("iterate", "rounds")
+
+
+def test_undecided_readings_do_not_decide_what_a_verdict_hangs_on():
+    sizes = {("a", "1"): 1.0, ("a", "2"): 0.0, ("b", "1"): -1.0, ("b", "2"): -1.0}
+    compared = [shifted(size, first=first, second=second) for (first, second), size in sizes.items()]
+    verdict = judge(compared, primary={"first": "a", "second": "1"})
+    assert verdict.word == "depends"
+    assert deciding_axes(verdict.readings) == ("first",)
+    said = reason(verdict)
+    assert "it holds with a, not with b" in said and "It does not under 2, and 1 is undecided." in said
+
+
+def test_a_contradiction_below_what_matters_is_said_to_be_so():
+    compared = [shifted(1.0, "large"), shifted(-0.001, "tiny", scale=0.0001)]
+    assert "Where it fails, the effect is smaller than what matters." in reason(judge(compared, matters=0.5), 0.5)
+    compared = [shifted(1.0, "large"), shifted(-1.0, "large, too")]
+    assert "smaller than what matters" not in reason(judge(compared, matters=0.5), 0.5)
 
 
 def test_an_effect_below_what_matters_is_said_to_be_so():
