@@ -210,7 +210,7 @@ class EFLFG(_Ensemble):
     Attributes
     ----------
     squared_errors
-        For every round, the mean squared error of the ensemble that was sent, over the nodes that replied.
+        For every round with a reply, the mean squared error of the ensemble that was sent, over the nodes that replied.
     """
 
     method = "efl-fg"

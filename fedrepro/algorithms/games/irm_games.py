@@ -9,7 +9,7 @@ Every environment k has a predictor w_k; all use their mean, on a representation
     min over w_k of R_k( (w_k + Σ_{q ≠ k} w_q) / K ∘ Φ ),
 
 and at an equilibrium the mean predictor is one that every environment would choose. *F-IRM* keeps Φ the identity;
-*V-IRM* learns it on the sum of all risks.
+*V-IRM* learns it on the sum of all risks, here their mean (which scales its step).
 
 On a federation of one's own::
 
