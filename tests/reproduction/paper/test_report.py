@@ -491,7 +491,7 @@ def test_what_the_reference_lacks_is_pending_and_what_only_it_has_is_not_shown(t
     index, page = built(output)
     row = index[index.index('id="tiny--ends-at-an-eighth"') :].partition("</tr>")[0]
     assert 'data-verdict="pending"' in row and "full run pending</span>" in row and "background:#" not in row
-    assert '<b>1</b> <span class="soft">new, and no full run has judged it yet</span>' in index
+    assert '<b>1</b> <span class="soft">no full run has judged it as it now stands</span>' in index
     assert '<option value="pending">full run pending</option>' in index
     assert "2 claims: 1 depends; 1 full run pending" in index and "2 claims: 1 depends; 1 full run pending" in page
     assert "Full run pending: Loss against rounds; Erratum, Section 2." in page
