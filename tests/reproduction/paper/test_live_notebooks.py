@@ -75,9 +75,11 @@ def visit(jupyter, browser):
     page.on("request", lambda request: None if _is_near(request.url, address) else page.complaints.append(request.url))
 
     def open_notebook(path: str):
-        page.goto(f"{address}lab/tree/{path}")
+        # In a workspace of its own, without the tabs of an earlier test.
+        page.goto(f"{address}lab/workspaces/{Path(path).stem}/tree/{path}")
         page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=MINUTE)
-        page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(timeout=2 * MINUTE)
+        # The notebook's own sign says idle before there is a kernel; the line at the bottom does not.
+        page.locator("#jp-main-statusbar").get_by_text(re.compile(r"Python 3.*\| Idle")).wait_for(timeout=2 * MINUTE)
         return page
 
     yield open_notebook
