@@ -47,6 +47,11 @@ def guaranteed_regret_per_round(name: str, rounds: int, *, models: int = 22, dom
     )
 
 
+def order_of_regret(independence, rounds: int, models: int) -> float:
+    """What (13) has in its O(·), per round: (ln K)^(3/4) T^(−1/4) times the mean of α(G_t); it prints no constant."""
+    return float(math.log(models) ** 0.75 * np.mean(independence) * rounds**-0.25)
+
+
 # --- Theorem 1 -----------------------------------------------------------------------------------------------------
 
 

@@ -18,15 +18,14 @@ ByReading = Sequence[tuple[Mapping[str, str], Seeds]]
 def lower_mse(
     data_set: str, groups: Sequence[tuple[Mapping[str, str], ByReading, ByReading]], primary: Mapping[str, str]
 ) -> list[Comparison]:
-    """EFL-FG has the lower MSE in each of its readings against each of FedBoost's that goes with it.
+    """EFL-FG has the lower MSE in each of its readings against each of FedBoost's.
 
     Parameters
     ----------
     data_set
         Its name.
     groups
-        What a group of readings has in common, and EFL-FG's and FedBoost's MSE by the other axes; two readings go
-        together if they agree on the axes that both have.
+        What a group of readings has in common, and EFL-FG's and FedBoost's MSE by the other axes.
     primary
         The primary value of every axis of the claim.
     """
@@ -41,7 +40,6 @@ def lower_mse(
         for common, efl_fg, fedboost in groups
         for reading, ours in efl_fg
         for other, theirs in fedboost
-        if all(reading.get(axis, value) == value for axis, value in other.items())
     ]
 
 
@@ -50,10 +48,13 @@ def never_above_budget(excess: Mapping[str, Sequence[float]], tolerance: float) 
     return [bound(values, 0.0, tolerance, setting=name, name="cost of a round") for name, values in excess.items()]
 
 
-def violates_at_least(percent: Mapping[str, ByReading | str], least: float) -> list[Comparison]:
+def violates_at_least(
+    percent: Mapping[str, ByReading | str], least: float, primary: Mapping[str, str]
+) -> list[Comparison]:
     """Every reading's percentage of rounds above the budget is larger than `least`, on each data set.
 
-    A data set that cannot be had comes with the reason instead of numbers.
+    A data set that cannot be had comes with the reason instead of numbers; ``primary`` is the primary value of every
+    axis of the claim, for those that a reading does not name.
     """
     found = []
     for data_set, cases in percent.items():
@@ -66,7 +67,7 @@ def violates_at_least(percent: Mapping[str, ByReading | str], least: float) -> l
                 least,
                 setting=data_set,
                 names=("FedBoost's share of rounds above the budget", f"{least:g} %"),
-                reading=reading,
+                reading={**primary, **reading},
             )
             for reading, values in cases
         ]
@@ -101,22 +102,24 @@ def regret_per_round_falls(
 
 
 def exponent_at_most(by_data_set: Mapping[str, Mapping[str, Seeds] | str], largest: float) -> list[Comparison]:
-    """On each data set the regret grows with a smaller power of T than `largest`."""
+    """On each data set the regret grows with a smaller power of T than `largest`.
+
+    A seed without an exponent (NaN) makes its data set untestable with those rates: without it the others would be a
+    choice of seeds by their outcome.
+    """
     found = []
     for data_set, by_rates in by_data_set.items():
         if isinstance(by_rates, str):
             found.append(unavailable(data_set, by_rates))
             continue
-        found += [
-            less(
-                values,
-                largest,
-                setting=data_set,
-                names=("the exponent of the regret", f"{largest:g}"),
-                reading={"rates": rates},
-            )
-            for rates, values in by_rates.items()
-        ]
+        for rates, values in by_rates.items():
+            reading = {"rates": rates}
+            if lacking := int(np.isnan(values).sum()):
+                why = f"In {lacking} of {len(values)} seeds fewer than two regrets are positive, so no power fits."
+                found.append(unavailable(data_set, why, reading))
+                continue
+            names = ("the exponent of the regret", f"{largest:g}")
+            found.append(less(values, largest, setting=data_set, names=names, reading=reading))
     return found
 
 

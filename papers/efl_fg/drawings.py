@@ -141,20 +141,23 @@ def regret(fig, stage: Stage) -> None:
 
 
 def budget_sweep(fig, stage: Stage) -> None:
-    """MSE, independence number, regret and bound against the budget."""
+    """MSE, independence number, regret and both bounds against the budget."""
     stage.need()
     labels = {
         "MSE": "MSE, × 10⁻³",
         "α": "independence number, mean over rounds",
         "regret": "regret per round, × 10⁻³, with (12)",
-        "bound": "bound (11) per round, with (12)",
+        "bound": "bound (11), put right, per round, with (12)",
+        "(13)": "inside the O(·) of (13), per round, with (12)",
     }
-    axes = fig.subplots(1, 4, figsize=(17, 3.9))
+    axes = fig.subplots(1, 5, figsize=(21, 3.9))
     for ax, (quantity, label) in zip(axes, labels.items(), strict=True):
         for title, found in stage.by_budget.items():
             values = np.stack(list(found[quantity].values()), axis=1)
             fig.curve(ax, online.BUDGETS, values, label=title, look_as=_LOOKS_OF_DATA[title], record=(title, quantity))
         ax.axvline(stage.parameters.budget, zorder=0, label="B of this run", **_DOTTED)
+        if quantity in ("bound", "(13)"):
+            ax.axhline(1.0, color="#999999", linewidth=1.0, zorder=0, label="no loss exceeds 1")
         ax.set(xlabel="budget B", title=label, xscale="log", yscale="linear" if quantity == "α" else "log")
         ax.set_xticks(online.BUDGETS, [f"{B:g}" for B in online.BUDGETS])
         if quantity != "α":

@@ -18,6 +18,7 @@ TITLES = studies.TITLES
 SAMPLED = 20_000  # draws by which an expectation is estimated
 INSTANCES = 20  # random instances of a universal statement
 _MSE_AXES = declaration("efl_fg").primary("efl-fg-lower-mse-bias")
+_BEST_STEPS = {"FedBoost, best of eleven steps": "fedboost", "EFL-FG, best of eleven steps": "efl_fg"}
 
 
 class Stage:
@@ -37,6 +38,7 @@ class Stage:
         self.zoos = {name: runs for name, runs in self.every_zoo.items() if runs}
         self.problems = {name: self.built(name) for name in self.zoos}
         self._played: dict[str, online.Played] = {}
+        self._tuned: dict[str, online.Tuned] = {}
 
     def need(self, *names: str) -> list[str]:
         """The data sets at hand, of these or of all; raises `DataUnavailable` where there is none."""
@@ -58,6 +60,12 @@ class Stage:
         if name not in self._played:
             self._played[name] = online.played(self.problems[name])
         return self._played[name]
+
+    def tuned(self, name: str) -> online.Tuned:
+        """Both methods on a data set with every step: a control."""
+        if name not in self._tuned:
+            self._tuned[name] = online.tuned(self.problems[name])
+        return self._tuned[name]
 
     def by_title(self, measure: Callable[[str], object]) -> dict:
         """A measure of every data set by its title; of one that cannot be had, the reason."""
@@ -85,7 +93,7 @@ class Stage:
         """Table I, with further methods and the best single model."""
         self.need()
         rows = []
-        for method in [*online.METHODS, "best single model in hindsight"]:
+        for method in [*online.METHODS, *_BEST_STEPS, "best single model in hindsight"]:
             row: dict = {"method": method}
             for at, (name, title) in enumerate(TITLES.items()):
                 if name not in self.zoos:
@@ -113,6 +121,8 @@ class Stage:
     def _errors(self, name: str, method: str) -> np.ndarray:
         if method in online.METHODS:
             return online.errors_of(self.traces[name, method])
+        if method in _BEST_STEPS:
+            return online.errors_of(getattr(self.tuned(name).best(), _BEST_STEPS[method])[0][1])
         return np.array([1000 * online.best_model(one)[1] for one in self.problems[name]])
 
     def zoo_rows(self) -> list[dict]:
@@ -149,12 +159,20 @@ class Stage:
 
     def lower_mse_with_drawn_clients(self) -> list[Comparison]:
         """The same where the server draws some of the clients in each round."""
-        drawn = {"participants": self.parameters.drawn_clients}
-        axes = declaration("efl_fg").primary("lower-mse-with-drawn-clients")
+        drawn = self.parameters.drawn_clients
+        return self._on_every_data_set(
+            "lower-mse-with-drawn-clients", lambda name: online.played(self.problems[name], participants=drawn)
+        )
+
+    def lower_mse_when_tuned(self) -> list[Comparison]:
+        """The same where both methods have the best of the same steps: a control of ours."""
+        return self._on_every_data_set("lower-mse-when-both-are-tuned", lambda name: self.tuned(name).best())
+
+    def _on_every_data_set(self, claim: str, play: Callable[[str], online.Played]) -> list[Comparison]:
+        axes = declaration("efl_fg").primary(claim)
         found = []
         for name in self.need():
-            both = online.played(self.problems[name], **drawn)
-            found += judge.lower_mse(TITLES[name], _as_errors([({}, both.efl_fg, both.fedboost)]), axes)
+            found += judge.lower_mse(TITLES[name], _as_errors([({}, *play(name))]), axes)
         missing = [name for name in studies.NAMES if name not in self.zoos]
         return found + [verdicts.unavailable(TITLES[name], self.every_zoo[name].why) for name in missing]
 
@@ -173,12 +191,24 @@ class Stage:
     def violations(self) -> dict:
         """FedBoost's percentage of rounds above the budget, by data set and reading."""
         return self.by_title(
-            lambda name: [(reading, online.percent_above(runs)) for reading, runs in self.played(name).fedboost]
+            lambda name: [(reading, online.percent_above(runs)) for reading, runs in self._fedboosts_of(name)]
         )
+
+    def _fedboosts_of(self, name: str) -> online.ByReading:
+        """FedBoost under every reading of its own, and one at a time under the others that change what is sent."""
+        importance = [online.play_fedboost(one, gradient="importance") for one in self.problems[name]]
+        coefficients = [online.play_fedboost(one) for one in self.built(name, counting="coefficients")]
+        others = [({"fedboost-gradient": "importance"}, importance), ({"kernel-cost": "coefficients"}, coefficients)]
+        return [*self.played(name).fedboost, *others]
+
+    def violation_claim(self, least: float) -> list[Comparison]:
+        """FedBoost's share of rounds above the budget against the least that the paper names."""
+        axes = declaration("efl_fg").primary("fedboost-violates-at-least-13-percent")
+        return judge.violates_at_least(self.violations(), least, axes)
 
     def steps(self, name: str) -> dict[str, dict[float, np.ndarray]]:
         """Final MSE by step, for every reading of both methods."""
-        found = self.played(name).sweeps
+        found = self.tuned(name).curves()
         return {label: {step: online.errors_of(some) for step, some in runs.items()} for label, runs in found.items()}
 
     def excess(self) -> dict[str, np.ndarray]:
@@ -290,8 +320,13 @@ class Stage:
                 row: dict = {"data": TITLES[name], "rates": reading}
                 for rounds, values in self.per_client(name, rates, "regret").items():
                     row[f"T = {rounds:,}"] = 1000 * values.mean() / rounds
-                rows.append(row | _mean_of("exponent of T", self.exponents(name)[reading]))
+                row["largest weight at the end"] = self._largest_weight(name, rates)
+                rows.append(row | _mean_of("exponent of T", _known(self.exponents(name)[reading])))
         return rows
+
+    def _largest_weight(self, name: str, rates: str) -> float:
+        """The weight of the heaviest model after the longest run, mean over the seeds; 1/K if nothing was learned."""
+        return float(np.mean([run["weights"][-1].max() for run in self.regrets[name][rates][self.horizons[-1]]]))
 
     def regret_falls(self) -> list[Comparison]:
         """The regret per round from each number of rounds to the next, on each data set."""
@@ -318,7 +353,7 @@ class Stage:
 
     @cached_property
     def by_budget(self) -> dict[str, dict[str, dict[float, np.ndarray]]]:
-        """By data set, quantity and budget: MSE and α with Section IV's rates; regret and bound with those of (12)."""
+        """By data set, quantity and budget: MSE and α with Section IV's rates; regret and bounds with those of (12)."""
         found = {}
         rounds = self.horizons[1]
         for name, given in self.problems.items():
@@ -329,6 +364,7 @@ class Stage:
                 "α": {B: np.array([r.final["independence"].mean() for r in runs]) for B, runs in printed.items()},
                 "regret": {B: 1000 * np.array([r["regret"][-1] for r in runs]) / rounds for B, runs in theory.items()},
                 "bound": {B: np.array([r["bound"][-1] for r in runs]) / rounds for B, runs in theory.items()},
+                "(13)": {B: np.array([_order(r, rounds, given) for r in runs]) for B, runs in theory.items()},
             }
         return found
 
@@ -383,15 +419,15 @@ def random_instances() -> list[Trace]:
 
 
 def exponents(by_rounds: Mapping[int, np.ndarray]) -> np.ndarray:
-    """The slope of log regret against log T, for every seed; where a regret is not positive, of the others."""
-    slopes = []
+    """The slope of log regret against log T, for every seed; where a regret is not positive, of the others.
+
+    A seed with fewer than two positive regrets has no slope: NaN.
+    """
+    rounds, slopes = np.log(np.array(list(by_rounds))), []
     for regret in np.stack(list(by_rounds.values()), axis=1):
         positive = regret > 0
-        known = positive.sum() > 1
-        fitted = (
-            np.polyfit(np.log(np.array(list(by_rounds))[positive]), np.log(regret[positive]), 1) if known else [0.0]
-        )
-        slopes.append(float(fitted[0]))
+        fits = positive.sum() > 1
+        slopes.append(float(np.polyfit(rounds[positive], np.log(regret[positive]), 1)[0]) if fits else np.nan)
     return np.array(slopes)
 
 
@@ -399,6 +435,14 @@ def mean_in(rows: Sequence[Mapping], **settings) -> dict[str, float]:
     """The means by data set in the first row with these settings."""
     row = next(one for one in rows if settings.items() <= one.items())
     return {title: float(row[title]) for title in TITLES.values() if title in row}
+
+
+def _order(run: Trace, rounds: int, given: Sequence[online.Problem]) -> float:
+    return checks.order_of_regret(run.final["independence"], rounds, len(given[0].members))
+
+
+def _known(values: np.ndarray) -> np.ndarray:
+    return values[~np.isnan(values)]
 
 
 def _play_with_regret(given: online.Problem, rates: str, rounds: int, **settings) -> Trace:
@@ -415,6 +459,8 @@ def _as_errors(groups) -> list[tuple]:
 
 
 def _mean_of(title: str, values: np.ndarray) -> dict[str, float]:
+    if len(values) < 2:
+        return {title: np.nan, f"± {title}": np.nan}
     found = verdicts.interval(values)
     return {title: found.mean, f"± {title}": found.high - found.mean}
 

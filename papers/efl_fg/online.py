@@ -22,12 +22,13 @@ LIMIT_READINGS = {"current weights": "current", "last round's value": "value"}
 BUDGET_READINGS = ("cost", "count")
 MIRROR_READINGS = {"Euclidean": "euclidean", "entropy": "entropy"}
 PREDICTION_READINGS = {"confined": True, "free": False}
-MEAN, SUM, TUNED = STEP_READINGS = ("mean over clients", "sum over clients", "both tuned")
+MEAN, SUM = STEP_READINGS = ("mean over clients", "sum over clients")
 SCHEDULES = {"section-4": "sum", "theorem": "mean"}  # of η and ξ, with the losses that suit them
 RATES = {"section-4": "Section IV", "theorem": "(12)"}  # as paper.toml names the readings
 HORIZONS = (100, 316, 1_000, 3_162, 10_000)  # rounds at which the regret is measured
 
 ByReading = list[tuple[dict[str, str], list[Trace]]]
+Sweep = Mapping[float, list[Trace]]  # by the step
 
 
 class Problem(NamedTuple):
@@ -58,8 +59,9 @@ def members_of(zoo: str) -> tuple[Member, ...]:
 def problem(run, parameters, *, zoo: str | None = None, counting: str = "all", confined: bool = True) -> Problem:
     """The online problem of one stored zoo (a `Run` of a study): one sample per client and round.
 
-    A model maps into the output space (Section II), and a loss must lie in [0, 1] (assumption a2): predictions are
-    ``confined`` to [0, 1], the range of the targets, unless one wants to see what happens otherwise.
+    A model maps into the output space (Section II), and a loss must lie in [0, 1] (assumption a2): what the models
+    predict is ``confined`` to [0, 1], the range of the targets, unless one wants to see what happens otherwise. What
+    FedBoost mixes from them is not cut: its weights are divided by the probability of sending.
     """
     members = members_of(zoo or parameters.zoo)
     final = run.trace.final
@@ -117,76 +119,99 @@ def play_fedboost(given: Problem, *, evaluate=1, **settings) -> Trace:
 # --- readings --------------------------------------------------------------------------------------------------------
 
 
-def swept(given: Sequence[Problem], play: Callable[[Problem, float], Trace]) -> dict[float, list[Trace]]:
+def swept(given: Sequence[Problem], play: Callable[[Problem, float], Trace]) -> Sweep:
     """Runs with every step of `STEPS`: the same eleven for both methods."""
     return {step: [play(one, step / one.rounds**0.5) for one in given] for step in STEPS}
 
 
-def at_best(runs: Mapping[float, list[Trace]]) -> tuple[float, list[Trace]]:
+def at_best(runs: Sweep) -> tuple[float, list[Trace]]:
     """The step of a sweep whose mean error over the seeds is least, seen afterwards, and its runs."""
     best = min(runs, key=lambda step: float(np.mean([trace["mse"][-1] for trace in runs[step]])))
     return best, runs[best]
 
 
-def efl_fg_sweep(given: Sequence[Problem], **settings) -> dict[float, list[Trace]]:
+def efl_fg_sweep(given: Sequence[Problem], **settings) -> Sweep:
     """EFL-FG with every step; the paper's η is the step N = 100 of means over the clients."""
     return swept(given, lambda one, step: play_efl_fg(one, losses="mean", rate=step, **settings))
 
 
-def fedboost_sweep(given: Sequence[Problem], **settings) -> dict[float, list[Trace]]:
+def fedboost_sweep(given: Sequence[Problem], **settings) -> Sweep:
     """FedBoost with every step."""
     return swept(given, lambda one, step: play_fedboost(one, step=step, **settings))
 
 
 class Played(NamedTuple):
-    """Both methods on the problems of a data set under every reading, and the sweeps behind the tuned ones."""
+    """Both methods on the problems of a data set under every reading."""
 
     efl_fg: ByReading
     fedboost: ByReading
-    sweeps: dict[str, dict[float, list[Trace]]]  # by the name of a curve
 
 
 def played(given: Sequence[Problem], **settings) -> Played:
     """Both methods under every reading."""
-    ours = {name: efl_fg_sweep(given, limit=limit, **settings) for name, limit in LIMIT_READINGS.items()}
-    theirs = {
-        (budgeted, name): fedboost_sweep(given, budgeted=budgeted, mirror=mirror, **settings)
-        for name, mirror in MIRROR_READINGS.items()
-        for budgeted in BUDGET_READINGS
-    }
-    named = {f"EFL-FG, {name} in (2)": sweep for name, sweep in ours.items()}
-    named |= {f"FedBoost, {name}, budget on {budgeted}": sweep for (budgeted, name), sweep in theirs.items()}
-    return Played(efl_fg_by_reading(given, ours, **settings), fedboost_by_reading(given, theirs, **settings), named)
+    return Played(efl_fg_by_reading(given, **settings), fedboost_by_reading(given, **settings))
 
 
-def efl_fg_by_reading(given: Sequence[Problem], sweeps: Mapping, **settings) -> ByReading:
-    """EFL-FG's runs under every reading of (2), with the paper's η, and tuned where FedBoost is."""
-    found = []
-    for name, limit in LIMIT_READINGS.items():
-        printed = [play_efl_fg(one, limit=limit, **settings) for one in given]
-        _, tuned = at_best(sweeps[name])
-        for step, runs in zip(STEP_READINGS, (printed, printed, tuned), strict=True):
-            found.append(({"limit": name, "fedboost-step": step}, runs))
-    return found
+def efl_fg_by_reading(given: Sequence[Problem], **settings) -> ByReading:
+    """EFL-FG's runs under every reading of (2), with the paper's η."""
+    return [
+        ({"limit": name}, [play_efl_fg(one, limit=limit, **settings) for one in given])
+        for name, limit in LIMIT_READINGS.items()
+    ]
 
 
-def fedboost_by_reading(given: Sequence[Problem], sweeps: Mapping, **settings) -> ByReading:
+def fedboost_by_reading(given: Sequence[Problem], **settings) -> ByReading:
     """FedBoost's runs under every reading of its budget, its mirror map and its step."""
     found = []
-    for budgeted in BUDGET_READINGS:
-        for name, mirror in MIRROR_READINGS.items():
-            way = {"budgeted": budgeted, "mirror": mirror} | settings
-            mean = [play_fedboost(one, **way) for one in given]
-            added = [play_fedboost(one, step=summed_step(one), **way) for one in given]
-            _, tuned = at_best(sweeps[budgeted, name])
-            for step, runs in zip(STEP_READINGS, (mean, added, tuned), strict=True):
-                found.append(({"fedboost-budget": budgeted, "fedboost-mirror": name, "fedboost-step": step}, runs))
+    for reading, way in _fedboost_readings():
+        mean = [play_fedboost(one, **way, **settings) for one in given]
+        steps = [summed_step(one, settings.get("participants")) for one in given]
+        added = [play_fedboost(one, step=step, **way, **settings) for one, step in zip(given, steps, strict=True)]
+        found += [(reading | {"fedboost-step": step}, runs) for step, runs in ((MEAN, mean), (SUM, added))]
     return found
 
 
-def summed_step(given: Problem) -> float:
-    """FedBoost's step if gradients are added over the clients, as EFL-FG adds losses, with the same η."""
-    return given.federation.n_clients * given.rate / given.rounds**0.5
+def _fedboost_readings() -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+    """The readings of FedBoost's budget and mirror map, with the settings that they stand for."""
+    for budgeted in BUDGET_READINGS:
+        for name, mirror in MIRROR_READINGS.items():
+            yield {"fedboost-budget": budgeted, "fedboost-mirror": name}, {"budgeted": budgeted, "mirror": mirror}
+
+
+def summed_step(given: Problem, participants: int | None = None) -> float:
+    """FedBoost's step if gradients are added over the clients of a round, as EFL-FG adds losses, with the same η.
+
+    FedBoost averages over the clients that take part: all of them, or ``participants`` that are drawn.
+    """
+    everybody = given.federation.n_clients
+    return min(participants or everybody, everybody) * given.rate / given.rounds**0.5
+
+
+class Tuned(NamedTuple):
+    """A control of ours, no reading: both methods with every step of `STEPS`, by the readings of (2) and FedBoost."""
+
+    efl_fg: list[tuple[dict[str, str], Sweep]]
+    fedboost: list[tuple[dict[str, str], Sweep]]
+
+    def best(self) -> Played:
+        """Both methods at the best of their steps."""
+        return Played(*([(reading, at_best(sweep)[1]) for reading, sweep in method] for method in self))
+
+    def curves(self) -> dict[str, Sweep]:
+        """The sweeps by the name of a curve."""
+        ours = {f"EFL-FG, {reading['limit']} in (2)": sweep for reading, sweep in self.efl_fg}
+        return ours | {
+            f"FedBoost, {reading['fedboost-mirror']}, budget on {reading['fedboost-budget']}": sweep
+            for reading, sweep in self.fedboost
+        }
+
+
+def tuned(given: Sequence[Problem]) -> Tuned:
+    """Both methods with every step, under every reading of (2), of FedBoost's budget and of its mirror map."""
+    return Tuned(
+        [({"limit": name}, efl_fg_sweep(given, limit=limit)) for name, limit in LIMIT_READINGS.items()],
+        [(reading, fedboost_sweep(given, **way)) for reading, way in _fedboost_readings()],
+    )
 
 
 def primary_runs(given: Sequence[Problem], **fedboost) -> tuple[ByReading, ByReading]:
