@@ -320,13 +320,14 @@ class Stage:
                 row: dict = {"data": TITLES[name], "rates": reading}
                 for rounds, values in self.per_client(name, rates, "regret").items():
                     row[f"T = {rounds:,}"] = 1000 * values.mean() / rounds
-                row["largest weight at the end"] = self._largest_weight(name, rates)
+                row["models in effect at the end"] = self._models_in_effect(name, rates)
                 rows.append(row | _mean_of("exponent of T", _known(self.exponents(name)[reading])))
         return rows
 
-    def _largest_weight(self, name: str, rates: str) -> float:
-        """The weight of the heaviest model after the longest run, mean over the seeds; 1/K if nothing was learned."""
-        return float(np.mean([run["weights"][-1].max() for run in self.regrets[name][rates][self.horizons[-1]]]))
+    def _models_in_effect(self, name: str, rates: str) -> float:
+        """1/Σw² after the longest run, mean over the seeds: K if nothing was learned, 1 if one model has all weight."""
+        last = [run["weights"][-1] for run in self.regrets[name][rates][self.horizons[-1]]]
+        return float(np.mean([1 / (weights**2).sum() for weights in last]))
 
     def regret_falls(self) -> list[Comparison]:
         """The regret per round from each number of rounds to the next, on each data set."""

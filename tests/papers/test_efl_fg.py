@@ -45,8 +45,8 @@ def test_every_id_of_the_paper_is_declared():
         "lower-mse-with-drawn-clients",
         "lower-mse-when-both-are-tuned",
         "regret-exponent",
-        "larger-budget-tighter-bound",
-        "larger-budget-smaller-measured-bound",
+        "larger-budget-tighter-bound-13",
+        "larger-budget-tighter-bound-11",
         "larger-budget-smaller-regret",
         "small-dominating-set",
         "unbiased-ensemble-loss-estimates",
@@ -411,8 +411,8 @@ def test_bound_claim_falls_with_one_counter_example():
     "claim",
     [
         "bigger-budget-smaller-independence-number",
-        "larger-budget-tighter-bound",
-        "larger-budget-smaller-measured-bound",
+        "larger-budget-tighter-bound-13",
+        "larger-budget-tighter-bound-11",
         "larger-budget-smaller-regret",
     ],
 )
