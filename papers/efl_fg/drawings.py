@@ -157,7 +157,8 @@ def budget_sweep(fig, stage: Stage) -> None:
             fig.curve(ax, online.BUDGETS, values, label=title, look_as=_LOOKS_OF_DATA[title], record=(title, quantity))
         ax.axvline(stage.parameters.budget, zorder=0, label="B of this run", **_DOTTED)
         if quantity in ("bound", "(13)"):
-            ax.axhline(1.0, color="#999999", linewidth=1.0, zorder=0, label="no loss exceeds 1")
+            ax.axhline(1.0, **_DOTTED)
+            ax.annotate("trivial: no loss exceeds 1", (1.0, 1.0), xytext=(0, 4), textcoords="offset points", fontsize=9)
         ax.set(xlabel="budget B", title=label, xscale="log", yscale="linear" if quantity == "α" else "log")
         ax.set_xticks(online.BUDGETS, [f"{B:g}" for B in online.BUDGETS])
         if quantity != "α":
