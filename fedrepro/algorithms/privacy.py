@@ -1,12 +1,17 @@
 """What noisy rounds cost in (ε, δ): the accountant of dp-accounting, with the two questions that training has.
 
 A round releases a sum to which every client adds a vector of at most a given length, with Gaussian noise on it; each
-client takes part with the same probability, independently of the others (Poisson sampling). Two data sets are
-neighbours if one has a client more: privacy is that of a client with all its samples.
+client takes part with the same probability, independently of the others (Poisson sampling). Privacy is that of a client
+with all its samples, under *zero-out* adjacency: two data sets are neighbours if one is the other with a client's data
+replaced by nothing, so that this client adds the zero vector in every round, while the clients' number and sizes, the
+weights made from them and the scale of the noise stay as they are and are public. It is not privacy under adding or
+removing a client: weights m_j / m change for everybody when a client leaves, and with them the sum.
 """
 
 import math
 from functools import cache
+
+import numpy as np
 
 from fedrepro.algorithms.arguments import check_count, check_positive
 from fedrepro.checks import is_number
@@ -17,13 +22,26 @@ from fedrepro.extras import optional
 _ORDERS = (*range(2, 65), 80, 96, 128, 192, 256, 512, 1024)
 
 
+def sensitivity(weights: np.ndarray, clip: float) -> float:
+    """By how much the weighted sum of vectors of at most a length changes if one client adds nothing.
+
+    Parameters
+    ----------
+    weights
+        Of all clients, whether they take part or not; they are the same for both neighbours.
+    clip
+        The greatest length of a client's vector.
+    """
+    return float(clip) * float(np.max(weights))
+
+
 def epsilon_of(noise_multiplier: float, rate: float, rounds: int, delta: float) -> float:
-    """ε of so many rounds, by Rényi differential privacy.
+    """ε of so many rounds, by Rényi differential privacy, under zero-out adjacency (see the module).
 
     Parameters
     ----------
     noise_multiplier
-        Standard deviation of the noise over the greatest length of a client's contribution.
+        Standard deviation of the noise over the greatest length of a client's contribution (`sensitivity`).
     rate
         Probability with which a client takes part in a round.
     rounds, delta

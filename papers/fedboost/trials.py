@@ -22,7 +22,7 @@ KEPT_COSTS = 1_000  # the first rounds whose costs are kept
 DOMAIN_NAMES = ("smallest roles", "small roles", "large roles", "largest roles")
 SMOOTHING = 0.01  # of AFLBoost's predictors where they are sampled: Section 3 asks for positive densities
 PUBLIC_SMOOTHING = 0.1  # of the public predictors of private training, by the uniform distribution over the vocabulary
-DELTA = 1e-4  # of private training: below one over the number of its clients
+DELTA = 1e-4  # of private training: a twenty-eighth of one over the number of its clients, 357
 
 
 def synthetic(
@@ -159,7 +159,8 @@ def private(
 
     Every other role is public and gives a predictor, smoothed by the uniform distribution over the vocabulary; the
     other roles are the clients. ``model`` is ``ensemble`` or ``whole`` (a parameter for every word). ε = 0 stands for
-    no noise. The losses are divergences from the clients' pooled words.
+    no noise. The losses are divergences from the clients' pooled words. The vocabulary is that of all roles, and is
+    taken as public like the predictors. ε is that of zero-out adjacency (see `dp_fedboost`).
     """
     everybody = roles(data["shakespeare"], "entire")
     vocabulary = int(everybody.y.max()) + 1

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from fedrepro.algorithms import dp_fedboost, fedboost
+from fedrepro.algorithms.ensembles.dp_fedboost import _capped
 from fedrepro.algorithms.ensembles.fedboost import objective
-from fedrepro.algorithms.privacy import epsilon_of, moments_epsilon, noise_for
+from fedrepro.algorithms.privacy import epsilon_of, moments_epsilon, noise_for, sensitivity
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.kernels import fedboost as rounds_of
@@ -71,6 +72,70 @@ def test_noise_has_the_spread_that_the_accountant_was_asked_about():
     # the noise reaches the weights: without it the same draws give others
     quiet = dp_fedboost(federation, ensemble, **PRIVATE | {"rounds": 2000, "epsilon": None})
     assert np.abs(trace.final["alpha"] - quiet.final["alpha"]).max() > 1e-3
+
+
+def weighted_sum(seed, loss, clients, weights, clip):
+    """The sum of one round before noise, at a random partly sent ensemble; tiny weights make gradients long."""
+    rng = np.random.default_rng(seed)
+    federation = words(seed)
+    goal = objective(federation, unigrams(federation, smoothing=0.1 if seed % 2 else 0.0), loss)
+    n = int(rng.integers(1, goal.size + 1))
+    work = rounds_of.workspace(goal.size, goal.problem.rows)
+    work.sent[:n] = np.sort(rng.permutation(goal.size)[:n])
+    mix_sent(goal.problem, work.sent[:n].copy(), np.exp(rng.uniform(-12, 3, n)), n, work.mixture)
+    clipped_gradient(goal.problem, goal.loss, clients, weights[clients], clip, work, n)
+    return work.gradient[:n].copy()
+
+
+WEIGHTS = {
+    "even": lambda rng: np.full(8, 1 / 8),
+    "random": lambda rng: rng.dirichlet(np.ones(8)),
+    "one client has nearly all": lambda rng: np.append(1 - 7e-9, np.full(7, 1e-9)),
+    "some have none": lambda rng: np.append(rng.dirichlet(np.ones(5)), np.zeros(3)),
+    "capped": lambda rng: _capped(rng.dirichlet(np.full(8, 0.2)), 0.2),
+}
+
+
+@pytest.mark.parametrize("loss", ["log", "generalised-kl"])
+@pytest.mark.parametrize("clip", [1e-6, 0.3, 1.0, 1e6])
+@pytest.mark.parametrize("kind", WEIGHTS)
+def test_a_client_that_adds_nothing_moves_the_sum_by_at_most_the_sensitivity(kind, clip, loss):
+    """Zero-out adjacency: the weights stay, one client's vector is gone, whoever else takes part."""
+    moved = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        weights = WEIGHTS[kind](rng)
+        others = rng.random(8) < 0.5
+        for client in range(8):
+            with_it, without = np.flatnonzero(others | (np.arange(8) == client)), np.flatnonzero(others)
+            without = without[without != client]
+            sums = [weighted_sum(seed, loss, who, weights, clip) for who in (with_it, without)]
+            moved.append(np.linalg.norm(sums[0] - sums[1]) / sensitivity(weights, clip))
+    assert max(moved) <= 1.0 + 1e-9
+    if clip <= 1.0:  # long gradients are cut: the heaviest client reaches the bound, so that less noise would not do
+        assert max(moved) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_removing_a_client_can_move_the_sum_by_more_than_the_sensitivity():
+    """Why ε is not promised for it: what the others weigh is shared anew, and their vectors grow with it."""
+    weights, everybody = np.append(0.3, np.full(7, 0.1)), np.arange(8)
+    left = np.append(0.0, np.full(7, 1 / 7))
+    moved = [
+        np.linalg.norm(
+            weighted_sum(seed, "generalised-kl", everybody, weights, 1.0)
+            - weighted_sum(seed, "generalised-kl", everybody[1:], left, 1.0)
+        )
+        for seed in range(20)
+    ]
+    assert max(moved) > 1.1 * sensitivity(weights, 1.0)
+
+
+def test_the_noise_is_in_proportion_to_the_sensitivity():
+    federation, ensemble = words(), densities()
+    for share in (None, 0.13):
+        trace = dp_fedboost(federation, ensemble, largest_share=share, **PRIVATE | {"clip": 0.7})
+        expected = trace.final["noise_multiplier"] * sensitivity(_capped(federation.client_weights, share), 0.7)
+        assert trace.final["noise_std"] == pytest.approx(expected)
 
 
 def test_a_capped_share_makes_the_noise_smaller():

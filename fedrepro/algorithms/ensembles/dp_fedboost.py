@@ -19,7 +19,7 @@ from fedrepro.algorithms.arguments import (
     evaluation_steps,
 )
 from fedrepro.algorithms.ensembles.fedboost import check_map_suits_loss, objective, own_loss
-from fedrepro.algorithms.privacy import epsilon_of, noise_for
+from fedrepro.algorithms.privacy import epsilon_of, noise_for, sensitivity
 from fedrepro.algorithms.resuming import restore
 from fedrepro.calls import checked
 from fedrepro.checks import is_number
@@ -59,9 +59,17 @@ def dp_fedboost(
 ) -> Trace:
     """Learn the weights of an ensemble by FedBoost with (ε, δ)-differential privacy for every client.
 
-    The predictors are taken as public: they must not have been trained on the clients' data. So are the clients'
-    weights. What is released is one noisy gradient a round, over the coordinates of the predictors that were sent.
-    ``loss`` and ``average_loss`` are computed without noise, for the record: they are not part of what is private.
+    ε holds for *zero-out* adjacency: neighbours differ in one client, whose data are replaced by nothing, so that it
+    adds the zero vector in every round. The clients' number and sizes, the weights made from these, and the scale of
+    the noise stay the same and are taken as public. For adding or removing a client ε does not hold: the weights
+    m_j / m of all others change with it.
+
+    The predictors and what they range over (a vocabulary) are taken as public, too: they must not have been made from
+    the clients' data. What is released is one noisy gradient a round, over the coordinates of the predictors that were
+    sent. ``loss`` and ``average_loss`` are computed without noise, for the record: they are not part of what is
+    private. Nor does ε pay for settings (``clip``, ``step``) that were chosen by looking at results on the same
+    clients. The noise comes from ``seed`` and can be repeated by whoever knows it: this simulates private training, and
+    is no deployment.
 
     Parameters
     ----------
@@ -70,7 +78,8 @@ def dp_fedboost(
     rounds, step, budget, sampling, loss, mirror, evaluate, callbacks, seed
         As in `fedboost`, without the squared loss; the gradient is that of the coordinates that were sent.
     epsilon, delta
-        What all rounds together may cost. ``epsilon=None`` adds no noise (gradients are cut all the same).
+        What all rounds together may cost a client, under zero-out adjacency. ``epsilon=None`` adds no noise (gradients
+        are cut all the same). δ should be well below one over the number of clients.
     client_rate
         Probability with which a client takes part in a round.
     clip
@@ -101,7 +110,7 @@ def dp_fedboost(
     check_map_suits_loss(goal, mirror)
     weights = _capped(goal.client_weights, largest_share)
     multiplier = 0.0 if epsilon is None else noise_for(epsilon, client_rate, rounds, delta)
-    noise_std = multiplier * clip * float(weights.max())
+    noise_std = multiplier * sensitivity(weights, clip)
     state, work = rounds_of.start(goal.size), rounds_of.workspace(goal.size, goal.problem.rows)
     prices = rounds_of.prices_of(ones)
     predictors, client_draws = stream("fedboost", "sampling", seed), stream("fedboost", "batch", seed)
