@@ -203,11 +203,19 @@ def gradient_biases(seed: int) -> dict[str, float]:
     # as printed: α_ℓ stands for h_ℓ in the derivative, and the correction is α_ℓ² h_ℓ (1/γ_ℓ − 1) 1_ℓ/γ_ℓ
     printed_gradient = 2 * np.outer(case.alpha, case.alpha @ case.h - case.y).sum(axis=1)
     printed_correction = case.alpha**2 * case.h.sum(axis=1) * (1 / case.gamma - 1)
+    # the same derivative at α~ (with 1_ℓ α_ℓ/γ_ℓ) and at α, less the printed correction, for each ℓ and coordinate
+    printed = case.expect(
+        lambda sent, tilde: (
+            2 * np.outer(tilde, tilde @ case.h - case.y)
+            - (case.alpha**2 * (1 / case.gamma - 1) * sent / case.gamma)[:, None] * case.h
+        )
+    )
     return {
         "importance": _largest(importance - case.exact),
         "importance, predicted": _largest(importance - case.exact - bias),
         "corrected": _largest(corrected - case.exact),
         "corrected as printed": _largest(importance - printed_correction - case.exact),
+        "printed throughout": _largest(printed - 2 * np.outer(case.alpha, case.alpha @ case.h - case.y)),
         "derivative as printed": _largest(printed_gradient - case.exact),
         "full": _largest(full - case.exact),
         "zero-filled, predicted": _largest(
@@ -365,7 +373,19 @@ def printed_game(domains: np.ndarray, shares: np.ndarray) -> dict[str, float]:
 
 # --- bounds ----------------------------------------------------------------------------------------------------------
 
-STATEMENTS = ("printed", "corrected")
+SCALES = {"F = ‖x‖²/2": 1.0, "F = ‖x‖²/200": 0.01}
+RULES = {"everything sent": "none", "weighted": "weighted"}
+SETTINGS = {f"{f}, {rule}": (SCALES[f], RULES[rule], 400) for f in SCALES for rule in RULES}
+# where F is so small and T so large that what does not shrink with F no longer saves Theorem 3 as printed
+LONG = {"F = ‖x‖²/2000, everything sent, 40,000 rounds": (0.001, "none", 40_000)}
+
+
+def sides_of(theorem, statement: str, settings, seeds) -> dict[str, list[tuple[float, float]]]:
+    """Excess and bound of `theorem_2` or `theorem_3` in each setting (scale of F, sampling rule, rounds), by seed."""
+    return {
+        name: [theorem(seed, statement, scale, rule, rounds) for seed in seeds]
+        for name, (scale, rule, rounds) in settings.items()
+    }
 
 
 def theorem_2(seed: int, statement: str, scale: float, sampling: str, rounds: int = 400, draws: int = 10) -> tuple:
