@@ -358,7 +358,9 @@ def test_aflboost_claim_without_sampling():
 
 def test_aflboost_claim_with_sampling():
     def said(corrected, printed) -> str:
-        fedboost = games([0], 0.35, 0.35, ["log"]).select(weighting="domains", mirror_domains=studies.MIRRORS[0])
+        columns = {"round": np.array([0, 9]), "average_worst": np.full(2, 0.1)}  # of its one mixture of domains
+        columns |= {"sent": np.zeros(2), "received": np.zeros(2)}
+        fedboost = Runs([Run({}, 0, Trace(columns, {"domain_losses": np.array([0.35, 0.2, 0.05])}))])
         compared = judge.sampled_beats_fedboost(games(SEEDS, corrected, printed), fedboost, studies.LOSSES)
         return word("aflboost-sampled-beats-fedboost", compared)
 
