@@ -478,7 +478,12 @@ def single_readings(judged: Mapping[str, Claim]) -> list[dict]:
                 | {
                     "hold": len(held),
                     "hold at all rounds": len(everywhere),
-                    "do not hold": ", ".join(f"{name} ({one})" for name, (one,) in primary.items() if name not in held),
+                    # A shorter run may lack the primary number of rounds.
+                    "do not hold": ", ".join(
+                        f"{name} ({'/'.join(sorted(outcomes)) or 'not compared'})"
+                        for name, outcomes in primary.items()
+                        if name not in held
+                    ),
                 }
             )
     return rows
@@ -497,7 +502,7 @@ def best_reading(rows: Sequence[Mapping], primary: Mapping[str, str], claims: in
 
 
 def _primary(claim: Claim) -> dict[str, str]:
-    return dict(next(reading.values for reading in claim.readings if reading.primary))
+    return next((dict(reading.values) for reading in claim.readings if reading.primary), {})
 
 
 def _outcomes(claim: Claim, values: Mapping[str, str]) -> set[str]:

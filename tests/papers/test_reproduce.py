@@ -100,6 +100,12 @@ LOST_CLAIMS = {
         "multiboost-lifts-worst-domain",
         "fed-multiboost-tracks-multiboost",
         "irm-survives-shift",
+        *(f"lead-left-{data}" for data in ("cifar10", "mnist", "fmnist")),
+        "domain-selection",
+        "games-survive-shift",
+        "games-as-published",
+        "more-domains-more-coverage",
+        "q-ensemble",
     },
     "omni_fedge": {
         *(f"beats-{other}-{data}-{split}" for other, data, split in product(*OMNI_FEDGE)),
