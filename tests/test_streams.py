@@ -52,4 +52,4 @@ def test_swapped_numbers_are_not_the_same_key():
 
 def test_an_unknown_purpose_is_an_error():
     with pytest.raises(ValueError, match="split"):
-        stream("afl", "noise", 0)
+        stream("afl", "weather", 0)

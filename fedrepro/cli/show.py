@@ -1,5 +1,6 @@
 """``fedrepro show``: what a paper claims, which parameters and data it takes, and what it costs."""
 
+import contextlib
 import json
 import textwrap
 from pathlib import Path
@@ -80,16 +81,14 @@ def _cost(provenance) -> dict:
 
 def _run(key: str, profile: str):
     """The results of a run of a profile: the committed reference, or what is in the default output folder."""
-    from fedrepro.reproduction.paper.schema import folder
+    from fedrepro.reproduction.paper.references import reference
     from fedrepro.reproduction.results import load
 
-    reference, output = folder(key) / "reference" / "results.json", Path("out") / profile / key / "results.json"
-    for path in (reference, output) if profile == "full" else (output,):
-        if path.is_file():
-            try:
-                found = load(path)
-            except UserError:  # damaged: it is as good as none here
-                continue
-            if found.profile == profile:
-                return found
+    output = Path("out") / profile / key / "results.json"
+    with contextlib.suppress(UserError):  # damaged: it is as good as none here
+        if profile == "full" and (found := reference(key)):
+            return found
+    with contextlib.suppress(UserError):
+        if output.is_file() and (found := load(output)).profile == profile:
+            return found
     return None

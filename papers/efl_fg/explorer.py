@@ -11,6 +11,7 @@ from fedrepro.reproduction import figures
 from fedrepro.reproduction.explore import Choice, Scene, Slider
 from fedrepro.reproduction.paper import declaration, resolve
 from fedrepro.reproduction.paper.parameters import as_object
+from fedrepro.reproduction.study.workers import end_workers
 
 DATA = {"Energy": "energy", "CCPP": "ccpp", "Bias": "bias"}
 METHOD = "EFL-FG"
@@ -93,4 +94,5 @@ def pretrained(name: str) -> online.Problem:
     """The zoo of the quick profile's first seed, which the notebook stores, too."""
     parameters = as_object(resolve(declaration("efl_fg"), "quick", {}) | {"seeds": 1})
     (run,) = studies.studies(parameters)[f"zoo-{name}"].run()
+    end_workers()  # one trial: whoever drives this process need not clean up after a pool
     return online.problem(run, parameters)

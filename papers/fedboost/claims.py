@@ -10,10 +10,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from fedrepro.papers.fedboost.studies import READINGS, SAMPLED, WEIGHTINGS, quarters
+from fedrepro.papers.fedboost.studies import READINGS, SAMPLED, SHAKESPEARE_HORIZONS, WEIGHTINGS, quarters
 from fedrepro.reproduction.results import Claim
 from fedrepro.reproduction.study import Runs
-from fedrepro.reproduction.verdicts import Comparison, bound, equal, identity, less
+from fedrepro.reproduction.verdicts import Comparison, bound, equal, identity, if_available, less, unavailable
 
 ITERATES = {"average": "average_loss", "last": "loss"}
 WORST = {"average": "average_worst", "last": "worst"}
@@ -178,22 +178,23 @@ def cost_is_independent_of_q(runs: Runs, budget: float, tolerance: Mapping[str, 
     return found
 
 
-def both_directions(cases: Mapping[str, tuple[Runs, Runs]]) -> list[Comparison]:
+def both_directions(cases: Mapping[str, Callable[[], tuple[Runs, Runs]]]) -> list[Comparison]:
     """Per round, fewer scalars go to the clients, and fewer come back, than where everything is sent.
 
-    ``cases`` has sampled and unsampled runs for each data set.
+    ``cases`` has for each data set a function that gives sampled and unsampled runs.
     """
     directions = {"server to client": "sent", "client to server": "received"}
-    return [
-        less(
-            sampled.column(column)[:, -1] / sampled.rounds[-1],
-            unsampled.column(column)[:, -1] / unsampled.rounds[-1],
-            setting=f"{direction}, {where}",
-            names=("weighted sampling", "sending everything"),
-        )
-        for where, (sampled, unsampled) in cases.items()
-        for direction, column in directions.items()
-    ]
+    found = []
+    for where, runs_of in cases.items():
+        for direction, column in directions.items():
+            setting = f"{direction}, {where}"
+            found += if_available(setting, lambda: [_fewer_scalars(*runs_of(), column, setting)])  # noqa: B023
+    return found
+
+
+def _fewer_scalars(sampled: Runs, unsampled: Runs, column: str, setting: str) -> Comparison:
+    a_round = [runs.column(column)[:, -1] / runs.rounds[-1] for runs in (sampled, unsampled)]
+    return less(*a_round, setting=setting, names=("weighted sampling", "sending everything"))
 
 
 def some_clients_are_enough(some: Runs, everybody: Runs, horizon: int, tolerance: float) -> list[Comparison]:
@@ -310,7 +311,8 @@ def retraining_adapts(runs: Runs) -> list[Comparison]:
 
 def fewer_rounds_than_from_scratch(ensemble: Runs, scratch: Runs, horizons: Sequence[int]) -> list[Comparison]:
     """After the same rounds the ensemble has a lower loss than the whole model at the best of its step sizes."""
-    found = []
+    beyond = [horizon for horizon in SHAKESPEARE_HORIZONS if horizon not in horizons]
+    found = [unavailable(f"{horizon:,} rounds", "This run has fewer rounds.") for horizon in beyond]
     for iterate in ITERATES:
         for horizon in horizons:
             best = min(float(at(runs, iterate, horizon)[0]) for runs in scratch.groups("step").values())

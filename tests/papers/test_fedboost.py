@@ -379,8 +379,10 @@ def test_claims_about_communication_and_clients():
         return Runs(made)
 
     whole = costly(10_000, 5_000, seeds=[0])
-    assert word("both-directions", judge.both_directions({"here": (costly(4_000, 2_000), whole)})) == "reproduced"
-    assert word("both-directions", judge.both_directions({"here": (costly(4_000, 6_000), whole)})) == "partly"
+    assert (
+        word("both-directions", judge.both_directions({"here": lambda: (costly(4_000, 2_000), whole)})) == "reproduced"
+    )
+    assert word("both-directions", judge.both_directions({"here": lambda: (costly(4_000, 6_000), whole)})) == "partly"
 
     def some(printed, unbiased) -> str:
         losses = {"sampled": printed, "unbiased": unbiased}

@@ -39,6 +39,13 @@ _LARGEST_SVG = 300_000  # bytes
 _NOT_TESTABLE = "not testable here"
 
 
+class _Variants(dict[str, str]):
+    """The variants of data sets that are at hand."""
+
+    def __missing__(self, name: str) -> str:
+        raise DataUnavailable(f"The data set {name!r} is not at hand, or no study of it has been read yet.")
+
+
 class Paper:
     """What a notebook produces of one paper.
 
@@ -135,8 +142,8 @@ class Paper:
 
     @property
     def variants(self) -> dict[str, str]:
-        """Which variant of each data set the studies have used so far."""
-        return {name: variant for _, variants in self._used.values() for name, variant in variants.items()}
+        """Which variant of each data set the studies have used so far; another one is `DataUnavailable`."""
+        return _Variants((name, variant) for _, variants in self._used.values() for name, variant in variants.items())
 
     @contextmanager
     def figure(

@@ -83,6 +83,7 @@ def environment(*, for_html: bool = True) -> "Environment":
         "place": words.place,
         "places": words.places,
         "flat": words.flat,
+        "first_clause": words.first_clause,
         "coloured": coloured,
         "bibtex": bibtex,
         "citation": citation,

@@ -27,6 +27,11 @@ def in_words(verdict: str) -> str:
     return verdict.replace("-", " ")
 
 
+def first_clause(sentence: str) -> str:
+    """What stands before the first semicolon or full stop that ends a clause."""
+    return re.split(r"; |\. ", sentence, maxsplit=1)[0].rstrip(".") + "."
+
+
 def counted(number: int, thing: str) -> str:
     """A number of things."""
     return f"{number:,} {thing}" + ("" if number == 1 else "s")
