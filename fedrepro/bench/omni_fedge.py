@@ -130,7 +130,7 @@ def _runner(nodes: Nodes, start: np.ndarray, rounds: int, *, weights: str, shari
     )
     state = _start(form, nodes.stacked(start))
     dealt = nodes.minibatches(BATCHES, rounds, 0, _turns(rounds, sharing=sharing))
-    data = Data(nodes.x, nodes.y, *map(jnp.asarray, dealt))
+    data = Data(nodes.x, nodes.y, *map(jnp.asarray, dealt))  # type: ignore[arg-type]
 
     def advance(last: int = rounds):
         return jax.block_until_ready(_rounds(nodes.architecture, form, sizes, state, data, 0, last)[0])

@@ -35,7 +35,7 @@ class OneLogit(Network):
         """Two."""
         return 2
 
-    def on(self, federation: Federation) -> "OneLogitProblem":
+    def on(self, federation: Federation) -> "OneLogitProblem":  # type: ignore[override]
         """The network on these data."""
         return OneLogitProblem(self, federation)
 

@@ -149,7 +149,7 @@ LOST_FIGURES = {
     },
     "efl_fg": {"figure-1", "feedback-graph", "budget-use", "steps", "regret", "budget-sweep"},
     "fedboost": {"figure-5", "aflboost"},
-    "multi_source": {"figure-3", "figure-4", "figure-5", "mu-sweep", "number-of-domains", "multiboost", "irm"},
+    "multi_source": {"figure-3", "figure-4", "figure-5", "mu-sweep", "number-of-domains", "multiboost", "irm", "games"},
     "omni_fedge": {
         *(f"figure-1-{data}-{split}" for data, split in product(*OMNI_FEDGE[1:])),
         "weights",

@@ -346,7 +346,7 @@ def _features_of_all(architecture: Architecture, shared: Parts, data: Data) -> j
     """What θ^sh makes of all samples, in pieces; pieces that hold nothing but fillers are left out."""
 
     def of(x):
-        return architecture.outputs(shared, x)
+        return architecture.outputs(shared, x)  # type: ignore[arg-type]
 
     def piece(number, found):
         at = number * FEATURES_AT_ONCE
