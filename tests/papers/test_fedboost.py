@@ -405,16 +405,25 @@ def test_claims_of_section_1():
     assert adapted(0.05, 0.1) == "partly"
     assert adapted(0.05, 0.8) == "not-reproduced"
 
-    def sooner(scratch: float) -> str:
-        others = [*runs_with({100: 9.0}, seeds=[0], step=1.0), *runs_with({100: scratch}, seeds=[0], step=0.1)]
-        compared = judge.fewer_rounds_than_from_scratch(Runs(runs_with({100: 0.3})), Runs(others), [100])
-        return word("fewer-rounds-than-from-scratch", compared)
+    def after_all_rounds(loss: float) -> dict[int, float]:
+        return {100: loss, 400: loss, 1_000: loss}
+
+    def sooner(scratch: float, horizons=(100, 400, 1_000)) -> str:
+        worse, other = after_all_rounds(9.0), after_all_rounds(scratch)
+        others = [*runs_with(worse, seeds=[0], step=1.0), *runs_with(other, seeds=[0], step=0.1)]
+        ensemble = Runs(runs_with(after_all_rounds(0.3)))
+        return word(
+            "fewer-rounds-than-from-scratch",
+            judge.fewer_rounds_than_from_scratch(ensemble, Runs(others), horizons),
+        )
 
     assert sooner(0.5) == "reproduced"
     assert sooner(0.1) == "not-reproduced"
-    ahead, behind = runs_with({100: 0.5, 1_000: 0.1}, seeds=[0], step=1.0), runs_with({100: 0.3, 1_000: 0.2})
-    partly = judge.fewer_rounds_than_from_scratch(Runs(behind), Runs(ahead), [100, 1_000])
-    assert {one.setting for one in partly} == {"100 rounds", "1,000 rounds"}
+    assert sooner(0.5, horizons=[100]) == "inconclusive"  # a shorter run
+    ahead = runs_with({100: 0.5, 400: 0.5, 1_000: 0.1}, seeds=[0], step=1.0)
+    behind = runs_with({100: 0.3, 400: 0.3, 1_000: 0.2})
+    partly = judge.fewer_rounds_than_from_scratch(Runs(behind), Runs(ahead), [100, 400, 1_000])
+    assert {one.setting for one in partly} == {"100 rounds", "400 rounds", "1,000 rounds"}
     assert word("fewer-rounds-than-from-scratch", partly) == "partly"
 
 
