@@ -32,12 +32,13 @@ from fedrepro.reproduction.study.python_source import (
 
 __all__ = ["NEUTRAL", "canonical", "code_closure", "source_closure"]
 
-# What never changes a result: how trials are run, kept and shown, and how data are fetched and decoded (the digest of
-# their content is in every key).
+# What never changes a result: how trials are run, kept and shown, how data are fetched and decoded (the digest of
+# their content is in every key), and how a model is named in a file.
 NEUTRAL = (
     "cli",
     "data.sources",
     "files",
+    "models.trained.saved_models",
     "reproduction.figures",
     "reproduction.notebooks",
     "reproduction.paper",

@@ -130,7 +130,11 @@ def test_a_slider_of_the_first_notebook_moves_the_picture(visit):
     said = cell.locator(".widget-html-content").inner_text()
     move(page, cell, "C, %")
     changed_from(cell, before)
-    assert cell.locator(".widget-html-content").inner_text() != said
+    # The sentence follows the picture in a message of its own.
+    cell.page.wait_for_function(
+        "([element, said]) => element.innerText !== said",
+        arg=[cell.locator(".widget-html-content").element_handle(), said],
+    )
     assert page.complaints == []
 
 
