@@ -20,7 +20,7 @@ from fedrepro.extras import optional
 from fedrepro.files import explained_disk_errors, write_output
 from fedrepro.reproduction import stamp
 from fedrepro.reproduction.lab import START, notebooks
-from fedrepro.reproduction.paper import Declaration, check, declaration, folder
+from fedrepro.reproduction.paper import Declaration, check, declaration, folder, parameters_cell
 from fedrepro.reproduction.paper.parameters import profile_of
 from fedrepro.reproduction.results import Results, load
 from fedrepro.target import is_reference_worthy
@@ -158,8 +158,9 @@ def refresh(key: str, jobs: int) -> Path:
     Path
         The notebook below ``papers/``.
     """
-    check(key)
     committed = folder(key) / f"{key}.ipynb"
+    _write_parameters(key, committed)
+    check(key)
     with tempfile.TemporaryDirectory(prefix=f"fedrepro-{key}-") as scratch:
         target = Path(scratch)
         executed = target / f"{key}.ipynb"
@@ -170,6 +171,15 @@ def refresh(key: str, jobs: int) -> Path:
     variants = {name: record.variant for name, record in data.items()}
     write_output(committed, written(clean(notebook, variants), committed))
     return committed
+
+
+def _write_parameters(key: str, path: Path) -> None:
+    """Make a notebook's cell of parameters the one that ``paper.toml`` gives."""
+    notebook = nbformat.read(path, as_version=4)
+    tagged = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
+    if len(tagged) == 1 and tagged[0].source != parameters_cell(key):
+        tagged[0].source = parameters_cell(key)
+        write_output(path, nbformat.writes(notebook).encode() + b"\n")
 
 
 def refresh_start(jobs: int) -> Path:

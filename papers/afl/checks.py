@@ -5,14 +5,16 @@ visited. The gradients as the library draws them are then compared with these ex
 """
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from fedrepro.algorithms import afl
-from fedrepro.algorithms.domains import Simplex, uniform
+from fedrepro.algorithms.domains import Simplex, skewness, uniform
 from fedrepro.data.federation import Federation
 from fedrepro.models.problem import Problem
 from fedrepro.models.regression import LogisticRegression, Minibatch, SoftmaxRegression
+from fedrepro.papers.afl.trials import classifiers
 from fedrepro.papers.afl.trials.saddle import (
     MODULUS,
     RADIUS,
@@ -268,7 +270,40 @@ def sample_gradients_per_step(domains: int, gradient: str, steps: int = 20) -> f
     return model.problem.computed["gradients"] / steps
 
 
+def gradients_per_step(numbers: Sequence[int] = (2, 3, 8, 32)) -> dict[int, dict[str, float]]:
+    """The same for several numbers of domains and both gradients."""
+    return {
+        p: {gradient: sample_gradients_per_step(p, gradient) for gradient in ("per-domain", "weighted")}
+        for p in numbers
+    }
+
+
 # --- errata --------------------------------------------------------------------------------------------------------
+
+
+def largest_skewness(sizes: Sequence[int] = (3, 10, 40)) -> dict[str, float]:
+    """The largest skewness over the simplex, and what the text has for it."""
+    each = np.array(sizes)
+    return {
+        f"m = {tuple(sizes)}, largest χ²(λ ‖ m̄) + 1": skewness(Simplex(), each),
+        "max m/m_k": float(each.sum() / each.min()),
+        "max 1/m_k, as printed": float(1 / each.min()),
+    }
+
+
+def published_changes(published: Mapping) -> dict[str, float]:
+    """How every column of a published table changes from the uniform to the agnostic row."""
+    rows = zip(published["columns"], published["agnostic"], published["uniform"], strict=True)
+    return {column: round(new - old, 1) for column, new, old in rows}
+
+
+def radius_of_lemma_3(instances: Sequence[Gradients]) -> dict[str, float]:
+    """The variance of PerDomain's gradient over the printed bound, and over the one with the square of R_Λ."""
+    found = [case.per_domain() for case in instances]
+    return {
+        "largest variance / (R_Λ σ_I²)": max(case["variance"] / case["bound"] for case in found),
+        "largest variance / (R_Λ² σ_I²)": max(case["variance"] / case["bound with R_Λ²"] for case in found),
+    }
 
 
 def off_equilibrium(draws: int = 1000) -> dict[str, float]:
@@ -338,6 +373,12 @@ def two_parabolas(strength: float, resolution: int = 2001) -> dict[str, float]:
 
 
 # --- the experiment's own numbers ----------------------------------------------------------------------------------
+
+
+def gradients_on_adult(variant: str, settings: Mapping) -> Gradients:
+    """The gradients on Adult where a run of Table 1 with these settings ends."""
+    options = {name: value for name, value in settings.items() if name not in ("features", "within")}
+    return trained_gradients(classifiers.adult(variant)[0], classifiers.adult_model(variant), **options)
 
 
 def trained_gradients(federation: Federation, model, **settings) -> Gradients:

@@ -90,6 +90,8 @@ def table(
 
 def adult_readings(runs: Runs, rows: Sequence[str]) -> list[tuple[dict[str, str], dict[str, Runs]]]:
     """Table 1 under every reading of Adult's features and of Adagrad's accumulator, the primary one first."""
+    if not runs:  # Adult is not at hand
+        return [({}, dict.fromkeys(rows, runs))]
     return [
         (
             {"features": features, "accumulator": f"{accumulator:g}"},
@@ -158,6 +160,11 @@ def costs_average(
             equal(ours, theirs, slight[average], setting="the size", **shared),
         ]
     return found
+
+
+def under_readings(readings: Sequence[tuple[Mapping, Mapping]], compare: Callable[..., list]) -> list[Comparison]:
+    """What ``compare`` makes of the rows of Adult under every reading; it takes them, and ``under``."""
+    return [one for reading, rows in readings for one in compare(rows, under=reading)]
 
 
 def gains_average(agnostic: Runs, uniform: Runs) -> list[Comparison]:
@@ -233,6 +240,12 @@ def near_the_literature(runs: Runs, published: float, share: float) -> list[Comp
         return [unavailable("all of PTB", f"The literature has 200 units, 13 passes and all of PTB: {reason}.")]
     found = by_domain(runs)[:, 0] / published
     return [identity(found, 1.0, share, setting="all of PTB", name="perplexity / literature")]
+
+
+def by_group(runs: Runs, attributes: Sequence[str]) -> dict[str, tuple[Runs, Runs]]:
+    """The agnostic and the uniform runs of every protected attribute."""
+    each = {attribute: runs.select(attribute=attribute) for attribute in attributes}
+    return {name: (one.select(trained_on=AGNOSTIC), one.select(trained_on=UNIFORM)) for name, one in each.items()}
 
 
 def protects_groups(groups: Mapping[str, tuple[Runs, Runs]]) -> list[Comparison]:
@@ -341,6 +354,11 @@ def falls_as(runs: Runs, law: Callable, name: str) -> Comparison:
         names=("the gap", name),
         words=("steeper than", "flatter than"),
     )
+
+
+def rate(runs: Runs, law: Callable, name: str, limit: Callable[[int], float], column: str) -> list[Comparison]:
+    """A version's rate: its column is within the bound, and its gap falls at least as fast as the law."""
+    return [within_bound(runs, limit, column), falls_as(runs, law, name)]
 
 
 def inverse_root(steps: np.ndarray) -> np.ndarray:

@@ -4,10 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from fedrepro.papers.afl import claims
 from fedrepro.papers.afl.section_3 import LinearClass
+from fedrepro.papers.afl.trials import saddle
 from fedrepro.reproduction import figures
 from fedrepro.reproduction.figures import Drawing, in_triangle
 from fedrepro.reproduction.study import Runs
+from fedrepro.reproduction.study.runs import at_hand
+from fedrepro.reproduction.verdicts import interval
 
 _ARROW = {"arrowstyle": "-|>", "color": "0.35", "shrinkA": 0, "shrinkB": 0}
 
@@ -21,20 +25,28 @@ def closer(ax, mixtures: np.ndarray, margin: float = 0.03) -> None:
         text.set_visible(False)
 
 
-def scenario(ax, sizes: Mapping[str, int], mixtures: Mapping[str, np.ndarray], colours: Sequence[str]) -> None:
-    """Samples of some domains on the left; on the right targets, each a mixture of them, and the question which.
+def scenario(fig: Drawing, counts: np.ndarray, learned: np.ndarray, domains: Sequence[str]) -> None:
+    """Samples of two domains on the left; on the right targets, each a mixture of them, and the question which.
 
     Parameters
     ----------
-    ax
+    fig
         Where to draw.
-    sizes
-        Name to number of samples of every domain.
-    mixtures
-        Name to mixture of every target.
-    colours
-        One for each domain.
+    counts
+        How many samples each domain has.
+    learned
+        The mixture with which AFL ends.
+    domains
+        The domains' names.
     """
+    sizes = dict(zip(domains, counts.tolist(), strict=True))
+    mixtures = {
+        "Û, the union of the samples": counts / counts.sum(),
+        "both domains alike": np.array([0.5, 0.5]),
+        "λ^A, where AFL ends": learned,
+    }
+    fig.data |= {"samples": sizes, "mixtures": mixtures}
+    ax, colours = fig.subplots(figsize=(9, 3.4)), (figures.look("afl").colour, figures.look("uniform").colour)
     height = np.linspace(1.0, 0.0, len(sizes))
     rows = np.linspace(1.1, -0.1, len(mixtures))
     for y, (name, size), colour in zip(height, sizes.items(), colours, strict=True):
@@ -67,8 +79,9 @@ FOUR = {
 _DOTTED = (0, (1, 2))
 
 
-def along_steps(fig: Drawing, rows: Mapping[str, Runs], domains: Sequence[str], published: Mapping, used: int) -> None:
+def along_steps(fig: Drawing, along: Runs, domains: Sequence[str], published: Mapping, used: int) -> None:
     """Accuracy of each domain against the number of steps, of both iterates."""
+    rows = {row: along.select(trained_on=row) for row in LOOKS}
     for domain, (ax, name) in enumerate(fig.panels(domains)):
         for row, runs in rows.items():
             for iterate in ("last", "average"):
@@ -83,8 +96,9 @@ def along_steps(fig: Drawing, rows: Mapping[str, Runs], domains: Sequence[str], 
     fig.legend()
 
 
-def over_mixtures(fig: Drawing, ends: Mapping[str, np.ndarray], domains: Sequence[str], published: Mapping) -> None:
+def over_mixtures(fig: Drawing, rows: Mapping[str, Runs], domains: Sequence[str], published: Mapping) -> None:
     """Accuracy on every mixture of two domains, from nothing but the first to nothing but the second."""
+    ends = {row: claims.by_domain(runs) for row, runs in rows.items()}
     ax, share = fig.subplots(figsize=(7.2, 4.2)), np.linspace(0, 1, 21)
     looks = dict(zip(ends, ("none", "water-filled", "uniform", "afl"), strict=True))
     for row, values in ends.items():
@@ -96,13 +110,16 @@ def over_mixtures(fig: Drawing, ends: Mapping[str, np.ndarray], domains: Sequenc
     fig.legend()
 
 
-def by_domain(fig: Drawing, panels: Mapping[str, tuple], published: Mapping) -> None:
-    """Bars of the accuracy of each domain; ``panels`` holds a key of ``published``, the domains, and ends by row."""
-    for ax, title in fig.panels(panels, sharey=True, gridspec_kw={"width_ratios": [2, 3]}):
-        data, domains, ends = panels[title]
+def by_domain(fig: Drawing, rows: Mapping[str, Mapping[str, Runs]], domains_of: Mapping, published: Mapping) -> None:
+    """Bars of the accuracy of each domain, for every data set of ``rows``."""
+    ends = {
+        title: {row: claims.by_domain(runs[row]) for row in ("uniform", "agnostic")} for title, runs in rows.items()
+    }
+    for ax, title in fig.panels(list(rows), sharey=True, gridspec_kw={"width_ratios": [2, 3]}):
+        data, domains = _key(title), domains_of[title]
         for place, row in ((-0.2, "uniform"), (0.2, "agnostic")):
             at = np.arange(len(domains)) + place
-            fig.data[f"{data}, {row}"] = _bars(ax, at, ends[row], row, domains)
+            fig.data[f"{data}, {row}"] = _bars(ax, at, ends[title][row], row, domains)
             figures.published_marker(ax, at, [published[f"{data}_{row}"][domain] for domain in domains])
         ax.set_xticks(range(len(domains)), domains)
         ax.set(title=title, ylim=(50, 92))
@@ -110,18 +127,27 @@ def by_domain(fig: Drawing, panels: Mapping[str, tuple], published: Mapping) -> 
     _shared_legend(fig, 3)
 
 
-def of_groups(fig: Drawing, groups: Mapping[str, tuple]) -> None:
-    """Bars of the test loss of each group; ``groups`` holds the names and the losses by row, for every attribute."""
-    widths = [len(names) for names, _ in groups.values()]
-    for ax, attribute in fig.panels(groups, sharey=True, gridspec_kw={"width_ratios": widths}):
-        names, losses = groups[attribute]
+def of_groups(fig: Drawing, groups: Mapping[str, tuple[Runs, Runs]], names_of: Callable) -> None:
+    """Bars of the test loss of each group; ``groups`` holds the agnostic and the uniform runs of every attribute."""
+    losses = {
+        attribute: {row: one.column("last_loss")[:, -1] for row, one in zip(("agnostic", "uniform"), runs, strict=True)}
+        for attribute, runs in groups.items()
+    }
+    widths = [len(names_of(attribute)) for attribute in groups]
+    for ax, attribute in fig.panels(list(groups), sharey=True, gridspec_kw={"width_ratios": widths}):
+        names = names_of(attribute)
         for place, row in ((-0.2, "uniform"), (0.2, "agnostic")):
             at = np.arange(len(names)) + place
-            fig.data[f"{attribute}, {row}"] = _bars(ax, at, losses[row], row, names)
+            fig.data[f"{attribute}, {row}"] = _bars(ax, at, losses[attribute][row], row, names)
         ax.set_xticks(range(len(names)), [name.replace("-", "\n") for name in names], fontsize=8)
         ax.set_title(attribute)
     fig.axes[0].set_ylabel("test loss, nats")
     _shared_legend(fig, 2)
+
+
+def _key(title: str) -> str:
+    """A data set's name as ``paper.toml`` spells it in published values."""
+    return title.lower().replace("-", "_")
 
 
 def _bars(ax, at: np.ndarray, values: np.ndarray, row: str, names: Sequence[str]) -> dict[str, float]:
@@ -162,16 +188,17 @@ def way_of_mixture(fig: Drawing, runs: Runs, names: Sequence[str]) -> None:
     }
 
 
-def trade_off(fig: Drawing, panels: Mapping[str, tuple], published: Mapping) -> None:
-    """Accuracy of each domain against λ's step; ``panels``: a key of ``published``, domains, runs, the step in use."""
-    for ax, title in fig.panels(panels):
-        key, domains, runs, used = panels[title]
+def trade_off(fig: Drawing, tried: Mapping[str, Runs], domains_of: Mapping, used: Mapping, published: Mapping) -> None:
+    """Accuracy of each domain against λ's step, for every data set that is at hand; ``used`` holds the settings."""
+    for ax, title in fig.panels(list(at_hand(tried))):
+        runs = tried[title]
         sizes = list(runs.groups("step_domains"))
-        for domain, (name, looks) in enumerate(zip(domains, ("none", "uniform", "weighted"), strict=False)):
+        for domain, (name, looks) in enumerate(zip(domains_of[title], ("none", "uniform", "weighted"), strict=False)):
             values = [runs.select(step_domains=size).column("last")[:, -1, domain] for size in sizes]
             fig.curve(ax, sizes, np.stack(values, axis=1), label=name, look_as=looks, record=[f"{title}, {name}"])
-            ax.axhline(published[key][name], color=figures.look(looks).colour, linewidth=1.0, linestyle=_DOTTED)
-        ax.axvline(used, color="0.6", linewidth=0.8, linestyle=":", zorder=0)
+            line = {"color": figures.look(looks).colour, "linewidth": 1.0, "linestyle": _DOTTED}
+            ax.axhline(published[_key(title)][name], **line)
+        ax.axvline(used[title]["step_domains"], color="0.6", linewidth=0.8, linestyle=":", zorder=0)
         ax.set(title=title, xlabel="step size of λ", xscale="log")
         ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3)
     fig.axes[0].set_ylabel("test accuracy, %")
@@ -189,8 +216,10 @@ def over_epochs(fig: Drawing, rows: Mapping[str, Runs], domains: Sequence[str]) 
     fig.legend(title="trained on")
 
 
-def duality_gaps(fig: Drawing, versions: Mapping[str, Runs], bound: Callable[[int], float]) -> None:
+def duality_gaps(fig: Drawing, versions: Mapping[str, Runs]) -> None:
     """The duality gap of every version against the number of steps, below the bound of Theorem 2."""
+    solution, bound = saddle.saddle_point(), saddle.bound_of_theorem_2
+    fig.data |= {"value of the saddle point": solution["value"], "λ*": solution["mixture"]}
     ax = fig.subplots(figsize=(7.2, 4.6))
     for (version, runs), looks in zip(versions.items(), ("afl", "uniform", "none", "agnostic fedavg"), strict=True):
         horizons = list(runs.groups("steps"))
@@ -205,6 +234,8 @@ def duality_gaps(fig: Drawing, versions: Mapping[str, Runs], bound: Callable[[in
             )
     ax.set(xlabel="steps T", ylabel="duality gap of the averages", xscale="log", yscale="log")
     fig.legend()
+    for name, runs in versions.items():
+        fig.record((name, "slopes"), interval(claims.slopes(runs))._asdict())
 
 
 def outwards(fig: Drawing, classes: Mapping[str, LinearClass], rays: Callable) -> None:

@@ -5,19 +5,24 @@ Where a bound speaks of all hypotheses, the supremum over them is exact: the los
 points, so that true losses are exact, too; samples and Rademacher variables are drawn.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import product
 
 import numpy as np
 
 from fedrepro.algorithms.domains import CappedSimplex, Hull, Mixtures, Point, Simplex, skewness
 from fedrepro.data.federation import Federation
 from fedrepro.kernels.projections.hull import project_hull
+from fedrepro.papers.afl.trials import classifiers
 from fedrepro.streams import stream
 
 CONFIDENCES = (0.5, 0.1, 0.01)  # δ
 SIZES = np.array([10, 40, 150])  # m_k of the problem that is drawn again and again, or so many times as many
 POINTS, DIMENSIONS = 40, 5
+_CASES = tuple(product(range(3), CONFIDENCES))
+ALLOWED = tuple(confidence for _, confidence in _CASES)  # the share of draws in which a bound may fail, case by case
 
 
 # --- the linear class on data ----------------------------------------------------------------------------------------
@@ -73,6 +78,15 @@ def linear_class(federation: Federation, draws: int, levels: Sequence[int] | Non
         sums.append(signs @ part / (mine.size * scale))
         squares.append(float((part**2).sum(axis=1).mean()) / scale**2)
     return LinearClass(np.array([mine.size for mine in rows]), np.array(squares), np.stack(sums, axis=1))
+
+
+@cache
+def linear_classes(adult: str, fashion_mnist: str, draws: int) -> dict[str, LinearClass]:
+    """The linear class on both data sets, of which these are the variants."""
+    return {
+        "Adult": linear_class(classifiers.adult(adult)[0], draws, classifiers.adult_model(adult).levels),
+        "Fashion-MNIST": linear_class(classifiers.clothes(fashion_mnist)[0], draws),
+    }
 
 
 def _one_hot(codes: np.ndarray, levels: Sequence[int]) -> np.ndarray:
@@ -148,6 +162,29 @@ def drawn(draws: int, seed: int = 0, times: int = 1) -> Drawn:
     signs = 2 * generator.binomial(counts, 0.5) - counts
     means, sums = (each @ points / sizes[:, None] for each in (counts, signs))
     return Drawn(points, shares, sizes, mixtures, means, np.linalg.norm(mixtures @ sums, axis=2).mean(axis=0) / 2)
+
+
+@cache
+def problems(draws: int, times: int = 1) -> list[Drawn]:
+    """Three such problems."""
+    return [drawn(draws, seed, times=times) for seed in range(3)]
+
+
+def theorem_1_fails(draws: int, **options) -> dict[str, float]:
+    """In what share of the draws Theorem 1 fails, for every problem and δ."""
+    return _by_case(lambda seed, confidence: problems(draws)[seed].fails_theorem_1(confidence, **options))
+
+
+def corollary_1_fails(draws: int, share: float, **options) -> dict[str, float]:
+    """The same of Corollary 1 for a target of which this share lies outside of Λ, with a hundred times the samples."""
+    larger = problems(draws, times=100)
+    return _by_case(
+        lambda seed, confidence: larger[seed].fails_corollary_1(outside(larger[seed], share), confidence, **options)
+    )
+
+
+def _by_case(check: Callable[[int, float], float]) -> dict[str, float]:
+    return {f"problem {seed}, δ = {confidence}": check(seed, confidence) for seed, confidence in _CASES}
 
 
 def outside(problem: Drawn, share: float) -> np.ndarray:

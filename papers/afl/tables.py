@@ -1,19 +1,49 @@
-"""The rows of the notebook's tables that the paper does not have."""
+"""The rows of the notebook's tables, and the numbers of its open choices."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from fedrepro.algorithms.domains import CappedSimplex, Simplex, skewness
+from fedrepro.data import language
+from fedrepro.papers.afl import checks, claims, studies
 from fedrepro.papers.afl.claims import by_domain, interval, on_uniform, worst_of_each_run
 from fedrepro.papers.afl.section_3 import LinearClass
 from fedrepro.papers.afl.trials.rows import COPIED, SIMPLEX
 from fedrepro.reproduction.study import Runs
+from fedrepro.reproduction.study.runs import at_hand
+
+_CHOSEN = ("step", "step_domains", "steps")
 
 
-def selected(best: Mapping[str, list[dict]], shown: int = 5) -> list[dict]:
+def as_printed(rows: Mapping[str, Runs], published: Mapping, worst: Callable) -> dict[str, Callable]:
+    """One of Tables 1 to 3 as `Paper.table` takes it: its rows, and the values of every seed behind its cells."""
+    columns = published["columns"]
+    return {
+        "rows": lambda: claims.table(rows, columns, published, worst),
+        "numbers": lambda: claims.numbers(rows, columns, worst),
+    }
+
+
+def best_sets(selections: Mapping[str, Runs], parameters) -> dict[str, list[dict]]:
+    """All sets of hyper-parameters of each data set that is at hand, the best first."""
+    tried = {
+        "Adult": (studies.ADULT_ROWS, studies.ADULT_GRID),
+        "Fashion-MNIST": (studies.FMNIST_ROWS, studies.fmnist_grid(parameters)),
+    }
+    return {data: claims.chosen(runs, *tried[data]) for data, runs in selections.items() if runs}
+
+
+def selected(selections: Mapping[str, Runs], best: Mapping[str, list[dict]], shown: int = 5) -> list[dict]:
     """The best sets of hyper-parameters of each data set."""
+    at_hand(selections)
     return [{"data": data, "rank": rank} | row for data in best for rank, row in enumerate(best[data][:shown], 1)]
+
+
+def picked_and_used(best: Mapping[str, list[dict]], used: Mapping[str, Mapping]) -> dict[str, dict]:
+    """The set that the rule picks for each data set, and the one in use."""
+    picked = {f"{data}, picked here": {name: found[0][name] for name in _CHOSEN} for data, found in best.items()}
+    return picked | {f"{data}, used": {name: one[name] for name in _CHOSEN} for data, one in used.items()}
 
 
 def under_readings(readings: Sequence[tuple[dict, Mapping[str, Runs]]], domains: Sequence[str]) -> list[dict]:
@@ -25,8 +55,13 @@ def under_readings(readings: Sequence[tuple[dict, Mapping[str, Runs]]], domains:
     ]
 
 
-def variants(data: str, runs: Mapping[str, Runs], domains: Sequence[str]) -> list[dict]:
-    """Accuracy of the agnostic model with another gradient, another Λ, or another objective."""
+def variants(runs: Mapping[str, Runs], used: Mapping[str, dict], domains_of: Mapping) -> Iterator[dict]:
+    """Accuracy of the agnostic model with another gradient, another Λ, or another objective, on every data set."""
+    for data, domains in domains_of.items():
+        yield from _variants(data, studies.by_variant(runs[data], used[data], len(domains)), domains)
+
+
+def _variants(data: str, runs: Mapping[str, Runs], domains: Sequence[str]) -> list[dict]:
     found = []
     for name, one in runs.items():
         worst = interval(worst_of_each_run(by_domain(one), np.min))
@@ -37,6 +72,15 @@ def variants(data: str, runs: Mapping[str, Runs], domains: Sequence[str]) -> lis
             | {"largest share of λ^A": float(one.final("average_mixture").max(axis=1).mean())}
         )
     return found
+
+
+def by_projection(adult: Runs, clothes: Runs) -> dict[str, dict[str, Runs]]:
+    """The runs with both projections, for every division into domains."""
+    many = studies.MANY
+    labels = {"doctorate": "Adult, 2 domains", "race": "Adult by race, 5 domains", many: f"Adult by {many}"}
+    parts = {labels[at]: runs for at, runs in adult.groups("attribute").items()}
+    parts |= {"Fashion-MNIST, 3 domains": clothes}
+    return {name: {which: runs.select(within=which) for which in (SIMPLEX, COPIED)} for name, runs in parts.items()}
 
 
 def copied_projection(pairs: Mapping[str, Mapping[str, Runs]]) -> list[dict]:
@@ -57,8 +101,9 @@ def copied_projection(pairs: Mapping[str, Mapping[str, Runs]]) -> list[dict]:
     return found
 
 
-def skewnesses(sizes: Mapping[str, np.ndarray], classes: Mapping[str, LinearClass]) -> Iterator[dict]:
+def skewnesses(classes: Mapping[str, LinearClass], tokens: np.ndarray) -> Iterator[dict]:
     """The skewness of each data set, as it is and as printed, and what Theorem 1 adds at m̄ and at the worst corner."""
+    sizes = {name: one.sizes for name, one in classes.items()} | {"texts, tokens": tokens}
     for name, each in sizes.items():
         m, p = int(each.sum()), each.size
         row = {"data": name, "domains": p, "m": m, "smallest m_k": int(each.min())}
@@ -69,6 +114,16 @@ def skewnesses(sizes: Mapping[str, np.ndarray], classes: Mapping[str, LinearClas
             row |= {f"ℜ, linear, at {where}": linear.complexity(mixture)[0] if linear else None}
             row |= {f"its closed form at {where}": linear.closed_form(mixture) if linear else None}
         yield row
+
+
+def counted_tokens(uniform: Runs) -> dict[str, float]:
+    """How many tokens each domain has to train on and to be judged on, and which share of them is unknown."""
+    found = {}
+    unknowns = uniform.final("unknown").mean(axis=0)
+    for part, tokens, unknown in zip(("training", "test"), ("tokens", "test_tokens"), unknowns, strict=True):
+        for domain, count, share in zip(language.DOMAINS, uniform.final(tokens).mean(axis=0), unknown, strict=True):
+            found |= {f"{part} tokens, {domain}": float(count), f"{part} <unk>, {domain}": float(share)}
+    return found
 
 
 def searched_texts(runs: Runs, domains: Sequence[str]) -> Iterator[dict]:
@@ -100,6 +155,31 @@ def documents_alone(runs: Runs, published: Mapping[str, float]) -> list[dict]:
         | {"literature, 200 units": published["literature"], "Table 3": published["published"]}
         for one in runs
     ]
+
+
+def gaps_of_proposition_1(shares: Sequence[float] = (0.1, 0.5, 0.9, 0.999)) -> list[dict]:
+    """The gap of Proposition 1 for several shares of D₁, found and in closed form."""
+    return [
+        {
+            "share of D₁": share,
+            "gap, found": checks.proposition_1(share)["gap"],
+            "gap, closed form": checks.proposition_1_in_closed_form(share),
+        }
+        for share in shares
+    ]
+
+
+def gradients(case: checks.Gradients, samples: Mapping[str, float]) -> list[dict]:
+    """Variance and bound of every stochastic gradient on Adult; ``samples``: of a step in w, by kind of gradient."""
+    of_domains, per_domain, weighted = case.domain_gradient(), case.per_domain(), case.weighted()
+    found = {
+        "λ, one domain": (1, of_domains["variance"], of_domains["bound"]),
+        "λ, one sample of each domain": (2, of_domains["variance, a sample of each domain"], None),
+        "w, PerDomain": (samples["per-domain"], per_domain["variance"], per_domain["bound"]),
+        "w, Weighted": (samples["weighted"], weighted["variance"], weighted["bound"]),
+    }
+    names = ("samples per step", "variance", "bound")
+    return [{"gradient": name} | dict(zip(names, row, strict=True)) for name, row in found.items()]
 
 
 def _means(values: np.ndarray, names: Sequence[str]) -> dict[str, float]:

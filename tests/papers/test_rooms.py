@@ -2,9 +2,10 @@
 
 import ast
 
+import papermill
 import pytest
 
-from fedrepro.reproduction.paper import folder, keys
+from fedrepro.reproduction.paper import declaration, folder, keys
 from fedrepro.reproduction.paper.parameters import code_cells, parameters_cell
 
 PAPERS = "fedrepro.papers"
@@ -41,6 +42,20 @@ def test_a_notebook_has_its_parameters_and_settles_the_process_first(key):
     assert [cell.source for cell in cells if "parameters" in cell.tags] == [parameters_cell(key)]
     first = next(cell for cell in cells if "parameters" not in cell.tags)
     assert first.source.startswith("import fedrepro; fedrepro.prepare()\n")
+
+
+@pytest.mark.parametrize("key", keys())
+def test_parameters_stand_in_groups_that_papermill_can_read(key):
+    declared = declaration(key)
+    assert len(declared.parameter_groups) > 1
+    found = papermill.inspect_notebook(str(folder(key) / f"{key}.ipynb"))
+    # It does not take a comment with an equals sign for one.
+    names = [name for names in declared.parameter_groups.values() for name in names]
+    grouped = [name for name in names if "=" not in declared.parameters[name].help]
+    assert [name for name in found if name in ("profile", *grouped)] == ["profile", *grouped]
+    for name in grouped:
+        first = found[name]["help"]
+        assert first and declared.parameters[name].help.startswith(first), name
 
 
 @pytest.mark.parametrize("key", keys())

@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 from fedrepro.errors import UserError
 from fedrepro.reproduction.paper.schema import PROFILES, Declaration, Profile, declaration, folder, suggestion
 
+_CELL_WIDTH = 118  # letters of a line
+_LONGEST_ALIGNED = 28  # letters of a value with its name, up to which comments stand below each other
+
 
 def check_profile(profile: Any) -> Profile:
     """The profile's name, or a `UserError` that lists the two."""
@@ -87,14 +90,22 @@ def _fits(declared: Declaration, profile: Profile, name: str, value: Any) -> boo
 
 
 def parameters_cell(key: str) -> str:
-    """The text of the cell tagged ``parameters``: the quick profile, each value under a comment that explains it."""
+    """The text of the cell tagged ``parameters``: the quick profile in groups, each value with its explanation.
+
+    A comment stands behind its value, where papermill looks for it as well (``papermill --help-notebook``).
+    """
     declared = declaration(key)
     quick = declared.profiles["quick"]
-    lines = ["# The name of a profile changes no value below; what a run is called is worked out from its values."]
-    lines.append('profile = "quick"')
-    for name, parameter in declared.parameters.items():
-        lines += [f"# {line}" for line in textwrap.wrap(parameter.help, width=116)]
-        lines.append(f"{name} = {_literal(quick[name])}")
+    lines = ["# Change a value, then run the cells below; what a run is called is worked out from its values."]
+    lines.append('profile = "quick"  # This name changes no value.')
+    for heading, names in (declared.parameter_groups or {"": list(declared.parameters)}).items():
+        assigned = {name: f"{name} = {_literal(quick[name])}" for name in names}
+        aligned = max((len(text) for text in assigned.values() if len(text) <= _LONGEST_ALIGNED), default=0)
+        lines += ["", f"# --- {heading} ---"] if heading else []
+        for name, text in assigned.items():
+            at = max(len(text), aligned) + 2
+            first, *others = textwrap.wrap(declared.parameters[name].help, width=_CELL_WIDTH - at - 2)
+            lines += [f"{text:<{at}}# {first}", *(f"{'':<{at}}# {line}" for line in others)]
     return "\n".join(lines)
 
 

@@ -206,6 +206,9 @@ class Declaration(_Strict):
     paper: About
     data: dict[Name, DataUse] = {}
     parameters: dict[Name, Parameter] = {}
+    parameter_groups: dict[
+        Prose, list[Name]
+    ] = {}  # heading to the parameters below it; all of them, where there are any
     profiles: dict[Profile, dict[str, Scalar]]
     figures: dict[Id, Exhibit] = {}
     tables: dict[Id, Exhibit] = {}
@@ -227,6 +230,7 @@ class Declaration(_Strict):
 
     @model_validator(mode="after")
     def _parts_fit_together(self):
+        self._check_groups()
         for profile in PROFILES:
             self._check_profile(profile)
         if self.paper.picture not in (None, *self.figures):
@@ -243,6 +247,15 @@ class Declaration(_Strict):
         for name in self.looks:
             self._check_looks(name)
         return self
+
+    def _check_groups(self) -> None:
+        grouped = [name for names in self.parameter_groups.values() for name in names]
+        if unknown := [name for name in grouped if name not in self.parameters]:
+            raise ValueError(f"parameter_groups: {unknown[0]!r} is not a parameter")
+        if twice := [name for name in self.parameters if grouped.count(name) > 1]:
+            raise ValueError(f"parameter_groups: {twice[0]!r} is in two groups")
+        if left := [name for name in self.parameters if grouped and name not in grouped]:
+            raise ValueError(f"parameter_groups: {left[0]!r} is in no group")
 
     def _check_looks(self, name: str) -> None:
         looks = self.looks[name]

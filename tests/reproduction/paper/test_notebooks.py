@@ -10,7 +10,7 @@ from papermill.exceptions import PapermillExecutionError
 
 from fedrepro import Paper, UserError
 from fedrepro.reproduction import notebooks
-from fedrepro.reproduction.paper import declaration, resolve
+from fedrepro.reproduction.paper import declaration, parameters_cell, resolve
 from fedrepro.reproduction.results import load
 
 from_elsewhere = re.compile(r"""(?:src|href)\s*=\s*["']\s*(?:https?:)?//""")
@@ -161,7 +161,8 @@ def test_refreshing_keeps_outputs_and_nothing_of_the_machine(tiny, quick, tmp_pa
     outputs = json.dumps([cell.get("outputs", []) for cell in notebook.cells])
     assert str(tmp_path) not in outputs
     assert "0x" not in re.sub(r'"image/png": "[^"]*"', "", outputs)
-    assert [cell.metadata.get("tags") for cell in notebook.cells].count(["parameters"]) == 1
+    tagged = [cell for cell in notebook.cells if cell.metadata.get("tags") == ["parameters"]]
+    assert [cell.source for cell in tagged] == [parameters_cell("tiny")]  # with the comments of paper.toml
     notebooks.refresh("tiny", 1)
     assert (tiny.folder / "tiny.ipynb").read_bytes() == first
 

@@ -21,6 +21,8 @@ from fedrepro.reproduction.paper import check, declaration, keys, parameters_cel
 from fedrepro.reproduction.paper.parameters import code_cells
 from fedrepro.reproduction.study import at_hand
 
+ALL = ["seeds", "rate", "method", "noisy"]
+
 
 def draw(paper, seeds=None):
     runs = paper.runs("figure-1")
@@ -92,6 +94,9 @@ def test_a_path_is_not_a_key(tiny, key):
         ('help = "Whether seeds differ."', 'help = "x"\nminimum = 1', r"parameters\.noisy: minimum and maximum"),
         ('choices = ["slow", "fast"]', 'choices = ["slow", 3]', r"parameters\.method"),
         ('key = "tiny"', 'key = "other"', r"paper\.key is 'other'"),
+        ("[profiles.quick]", "[parameter_groups]\nall = ['sedes']\n[profiles.quick]", "'sedes' is not a parameter"),
+        ("[profiles.quick]", "[parameter_groups]\nsome = ['seeds']\n[profiles.quick]", "'rate' is in no group"),
+        ("[profiles.quick]", f"[parameter_groups]\nall = {ALL + ALL}\n[profiles.quick]", "'seeds' is in two groups"),
         ("[paper]", "[paper", "is not TOML"),
     ],
 )
@@ -160,11 +165,24 @@ def test_a_whole_number_serves_where_a_number_is_asked(tiny, quick_values):
 
 def test_the_parameters_cell_is_the_quick_profile(tiny):
     cell = parameters_cell("tiny")
-    assert "# How many times the experiment is repeated.\nseeds = 5\n" in cell
+    assert "\nseeds = 5        # How many times the experiment is repeated.\n" in cell
     values = {}
     exec(cell, values)
     assert {"profile": "quick", "seeds": 5, "rate": 0.5, "method": "fast", "noisy": True}.items() <= values.items()
     check("tiny")
+
+
+def test_the_parameters_cell_has_the_groups_of_the_toml(tiny):
+    groups = "[parameter_groups]\n'How' = ['method', 'rate']\n'How often' = ['seeds', 'noisy']\n[profiles.quick]"
+    tiny.edit("paper.toml", "[profiles.quick]", groups)
+    tiny.edit("paper.toml", "By how much the loss falls in a round.", "By how much the loss falls. " * 5)
+    lines = parameters_cell("tiny").splitlines()
+    how, often = lines.index("# --- How ---"), lines.index("# --- How often ---")
+    assert [line.split(" = ")[0] for line in lines[how:often] if " = " in line] == ["method", "rate"]
+    assert [line.split(" = ")[0] for line in lines[often:] if " = " in line] == ["seeds", "noisy"]
+    assert max(map(len, lines)) <= 120
+    ends_of_comments = [line.index("#") for line in lines[how + 1 : often] if line]
+    assert len(ends_of_comments) == 3 and len(set(ends_of_comments)) == 1  # a long one goes on below itself
 
 
 @pytest.mark.parametrize(
