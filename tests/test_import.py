@@ -56,3 +56,11 @@ def test_an_unknown_name_is_an_attribute_error():
 def test_algorithms_that_train_no_networks_do_without_jax():
     assert "jax" not in after("from fedrepro.algorithms import fedavg, fedboost, afl, irm")["modules"]
     assert "jax" in after("from fedrepro.algorithms import omni_fedge")["modules"]
+
+
+def test_every_algorithm_can_be_imported_from_the_package_itself():
+    import fedrepro
+    from fedrepro import algorithms
+
+    for name in algorithms.__all__:
+        assert getattr(fedrepro, name) is getattr(algorithms, name)

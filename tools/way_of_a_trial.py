@@ -98,7 +98,10 @@ def kernels_of_the_trial() -> list[str]:
             called[name] = True
 
     sys.setprofile(look)
-    trials.synthetic(seed=0, elements=20, sampling="weighted", budget=5, rounds=3, evaluate=[3])
+    trials.synthetic(
+        seed=0, elements=20, sampling="weighted", budget=5, rounds=3, evaluate=[3],
+        loss="log", gradient="sent", exponent=0.5, step=0.1,
+    )  # fmt: skip
     sys.setprofile(None)
     return list(called)
 
