@@ -1,6 +1,7 @@
 """The scripts behind the Makefile: which Python, which steps, and when a notebook's outputs are compared."""
 
 import importlib.util
+import inspect
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import nbformat
 import pytest
 
 from fedrepro.errors import DataUnavailable
+from fedrepro.papers.fedboost import trials as fedboost_trials
 
 TOOLS = Path(__file__).resolve().parents[1] / "tools"
 
@@ -199,5 +201,6 @@ def test_a_soak_finds_what_a_disturbance_breaks(tmp_path):
 def test_the_stations_of_a_trial_are_functions_that_exist():
     way = tool("way_of_a_trial")
     for station, (file, function, caller) in way.STATIONS.items():
-        assert function == "*" or f"def {function}(" in (way.ROOT / file).read_text(), station
-        assert (way.ROOT / file).is_file() and (caller is None or (way.ROOT / caller).is_file()), station
+        assert function == "*" or f"def {function.rpartition('.')[2]}(" in (way.ROOT / file).read_text(), station
+        assert caller in (None, way.TRIAL) or (way.ROOT / caller).is_file(), station
+    inspect.signature(getattr(fedboost_trials, way.TRIAL)).bind(seed=0, **way.SETTINGS)

@@ -19,24 +19,36 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAPER = "papers/fedboost"
-TRIAL = (f"{PAPER}/trials.py", "synthetic")
+TRIAL = "synthetic"
+SETTINGS = {
+    "elements": 20,
+    "sampling": "weighted",
+    "budget": 5,
+    "rounds": 3,
+    "evaluate": [3],
+    "loss": "log",
+    "gradient": "sent",
+    "exponent": 0.5,
+    "step": 0.1,
+}
 MOST_FILES = 30
 SMALL = {"synthetic_rounds": 5000, "appendix_d_rounds": 100, "shakespeare_rounds": 100, "aflboost_rounds": 100}
 
 _STUDY = "fedrepro/reproduction/study"
-# What happens to the trial -> the function that does it, "*" for any of the file, and who must have called it.
+# What happens to the trial -> the function that does it, "*" for any of the file, and the file or function that must
+# have called it, so that another trial, a live picture or a hash of sources is not taken for this trial.
 STATIONS = {
     "declared": (f"{PAPER}/studies.py", "studies", "fedrepro/reproduction/run.py"),
     "planned": (f"{_STUDY}/study.py", "listed", "fedrepro/reproduction/run.py"),
     "handed to a worker": (f"{_STUDY}/executor.py", "_hand_out", None),
-    "computed": ("fedrepro/algorithms/ensembles/fedboost.py", "*", f"{PAPER}/trials.py"),
+    "computed": ("fedrepro/algorithms/ensembles/fedboost.py", "*", TRIAL),
     "handed back": ("fedrepro/trace.py", "to_bytes", f"{_STUDY}/executor.py"),
     "stored": (f"{_STUDY}/store.py", "write", None),
     "given to its notebook": ("fedrepro/reproduction/notebooks.py", "_run", None),
     "read": ("fedrepro/trace.py", "from_bytes", f"{PAPER}/fedboost.ipynb"),
-    "drawn": ("fedrepro/reproduction/figures.py", "*", f"{PAPER}/fedboost.ipynb"),
+    "drawn": ("fedrepro/reproduction/figures.py", "*", f"{PAPER}/drawings.py"),
     "judged": ("fedrepro/reproduction/verdicts/rule.py", "judge", "fedrepro/reproduction/paper/judging.py"),
-    "recorded": ("fedrepro/reproduction/results.py", "to_json", f"{PAPER}/fedboost.ipynb"),
+    "recorded": ("fedrepro/reproduction/results.py", "Results.to_json", f"{PAPER}/fedboost.ipynb"),
     "shown": ("fedrepro/reproduction/report/templates/paper.html", "*", None),
 }
 
@@ -66,9 +78,10 @@ def watch(log: Path) -> None:
         if name is None:
             return
         for station, (file, function, caller) in STATIONS.items():
-            if name == file and function in ("*", frame.f_code.co_name):
-                stack = tuple(dict.fromkeys(filter(None, map(name_of, _codes(frame)))))
-                if caller in (None, *stack) and (station, stack) not in seen:
+            if name == file and function in ("*", frame.f_code.co_name, frame.f_code.co_qualname):
+                codes = [code for code in _codes(frame) if name_of(code) is not None]
+                stack = tuple(dict.fromkeys(map(name_of, codes)))
+                if caller in (None, *stack, *(code.co_name for code in codes)) and (station, stack) not in seen:
                     seen.add((station, stack))
                     with log.open("a") as file:
                         file.write(json.dumps([station, os.getpid(), stack[::-1]]) + "\n")
@@ -98,10 +111,7 @@ def kernels_of_the_trial() -> list[str]:
             called[name] = True
 
     sys.setprofile(look)
-    trials.synthetic(
-        seed=0, elements=20, sampling="weighted", budget=5, rounds=3, evaluate=[3],
-        loss="log", gradient="sent", exponent=0.5, step=0.1,
-    )  # fmt: skip
+    getattr(trials, TRIAL)(seed=0, **SETTINGS)
     sys.setprofile(None)
     return list(called)
 
