@@ -22,6 +22,7 @@ from fedrepro.reproduction import stamp
 from fedrepro.reproduction.lab import START, notebooks
 from fedrepro.reproduction.paper import Declaration, check, declaration, folder, parameters_cell
 from fedrepro.reproduction.paper.parameters import profile_of
+from fedrepro.reproduction.report.site import notebook_page
 from fedrepro.reproduction.results import Results, load
 from fedrepro.target import is_reference_worthy
 
@@ -29,29 +30,12 @@ with optional():
     import nbformat
     import papermill
     from ipykernel.kernelspec import get_kernel_dict
-    from jinja2 import DictLoader
     from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager
-    from nbconvert import HTMLExporter
     from papermill.exceptions import PapermillExecutionError
 
 # Bytes of a full run that is kept: above the first its pictures get fewer colours, above the second it is refused.
 _LARGE_NOTEBOOK, _LARGEST_NOTEBOOK = 1_000_000, 2_000_000
-
-# nbconvert's page without the scripts that it loads from other machines: formulas in our notebooks are plain text. It
-# has a way back to the paper's page, which lies beside it, and folded code.
-_OFFLINE_PAGE = """
-{%- extends 'lab/index.html.j2' -%}
-{%- block html_head_js_requirejs -%}{%- endblock -%}
-{%- block html_head_js_mathjax -%}{%- endblock -%}
-{%- block html_head_js_mermaidjs -%}{%- endblock -%}
-{%- block body_header -%}{{ super() }}
-<p style="margin:0 1rem 1rem"><a href="index.html">← the paper's page</a> · <a href="../index.html">all papers</a></p>
-{%- endblock -%}
-{%- block input_group -%}
-<details><summary style="cursor:pointer;color:#444;margin-left:1rem">code</summary>{{ super() }}</details>
-{%- endblock -%}
-"""
 
 
 class ThisInterpreter(AsyncKernelManager):
@@ -138,7 +122,7 @@ def execute(key: str, profile: str, parameters: Mapping[str, Any], output_dir: P
     notebook = target / f"{key}.ipynb"
     with explained_disk_errors(target):
         _run(folder(key) / f"{key}.ipynb", notebook, {"profile": profile, **parameters}, target, jobs)
-    write_output(target / f"{key}.html", to_html(notebook).encode())
+    write_output(target / f"{key}.html", notebook_page(notebook, key).encode())
     return target
 
 
@@ -297,17 +281,6 @@ def clean(notebook: nbformat.NotebookNode, variants: Mapping[str, str | None]) -
         tags = cell.metadata.get("tags")
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
     return notebook
-
-
-def to_html(notebook: Path) -> str:
-    """A run notebook as one HTML page that needs no other file and no network."""
-    exporter = HTMLExporter(
-        extra_loaders=[DictLoader({"offline.html.j2": _OFFLINE_PAGE})],
-        template_file="offline.html.j2",
-        embed_images=True,
-    )
-    page, _ = exporter.from_filename(str(notebook))
-    return page
 
 
 def _run(notebook: Path, output: Path, parameters: dict, target: Path, jobs: int) -> None:

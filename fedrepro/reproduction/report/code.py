@@ -16,7 +16,7 @@ with optional():
     from pygments.lexers import PythonLexer
 
 _HEADING = re.compile(r"^#+ (.+)$", re.M)
-_FUNCTION = re.compile(r"\bclaims\.(\w+)")
+_ALIAS = re.compile(r"\bimport claims as (\w+)")
 _EMPHASIS = re.compile(r"\*\*([^*]+)\*\*|\*([^*]+)\*|`([^`]+)`")
 _LEAST_PROSE = 200  # letters; a shorter block is a citation or a remark
 
@@ -97,11 +97,12 @@ class Code:
 
     def judge(self, claim: str) -> str | None:
         """The function of ``claims.py`` that the claim's cell calls."""
+        names = "|".join(["claims", *(name for cell in self.cells for name in _ALIAS.findall(cell.source))])
         anchor = self.anchor(claim)
         source = next((cell.source for cell in self.cells if cell.id == anchor), "")
         after = source[max(source.find(f'"{claim}"'), 0) :]
         known = {function.name for function in self.functions}
-        return next((name for name in _FUNCTION.findall(after) if name in known), None)
+        return next((name for name in re.findall(rf"\b(?:{names})\.(\w+)", after) if name in known), None)
 
 
 def coloured(source: str) -> Markup:

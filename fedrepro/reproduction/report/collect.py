@@ -1,6 +1,7 @@
 """Gathers what the pages show: the committed references, the declarations, and what was run on this machine."""
 
 import os
+import re
 import struct
 from collections import Counter
 from collections.abc import Callable
@@ -26,6 +27,10 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 _WIDE = 2.2  # width over height from which a figure has several panels side by side
 NOT_RUN, NOT_TESTABLE = "not run", "not testable here"
 RERUNS = (*AGREEMENTS, NOT_TESTABLE, NOT_RUN)
+OURS, THEOREMS, EXHIBITS, ELSEWHERE = "Ours, beyond the paper", "Theorems and lemmas", "Tables and figures", "Elsewhere"
+_PLACES = re.compile(
+    r"\bSections? (?P<section>[IVX]+|\d+)|\b(?P<theorem>Theorem|Lemma|Corollary|Proposition)|\b(?:Table|Figure)"
+)
 
 
 @dataclass(frozen=True)
@@ -121,6 +126,20 @@ class PaperPage:
         return sum(card.verdict is None for card in self.claims)
 
     @property
+    def waiting(self) -> list[Card]:
+        """The claims that have no verdict yet."""
+        return [card for card in self.claims if card.verdict is None]
+
+    @property
+    def sections(self) -> dict[str, list[Card]]:
+        """The claims that have a verdict, by where the paper makes them; ours stand last."""
+        found: dict[str, list[Card]] = {}
+        for card in self.claims:
+            if card.verdict is not None:
+                found.setdefault(section_of(card.declared.source), []).append(card)
+        return dict(sorted(found.items(), key=lambda part: part[0] == OURS))
+
+    @property
     def pending_exhibits(self) -> list[str]:
         """The titles of declared figures, tables and errata that wait for a full run."""
         if self.shown is None:
@@ -164,6 +183,11 @@ class PaperPage:
         shown = [name for name in self.declared.figures if name in self.pictures]
         return max(shown, key=lambda name: len(self.judged_on(name)), default=None)
 
+    def waits(self, exhibit: str) -> bool:
+        """Whether a figure or table is of an earlier full run: all that is judged on it waits for the next."""
+        judged = self.judged_on(exhibit)
+        return self.has_verdicts and bool(judged) and all(card.verdict is None for card in judged)
+
     def judged_on(self, exhibit: str) -> list[Card]:
         """The claims that are judged on a figure or table."""
         return [card for card in self.claims if exhibit in card.declared.figures]
@@ -178,8 +202,15 @@ class PaperPage:
         return width > _WIDE * height
 
     def files_of(self, exhibit: Exhibit) -> list[str]:
-        """The files of a figure or table that are there: references of before version 0.2.0 kept no SVG."""
-        return [file for file in exhibit.files if not self.reference or (self.reference_folder / file).is_file()]
+        """The files of a figure or table that the site has; of a reference's figure the SVG, or else the PNG.
+
+        References of before version 0.2.0 kept no SVG.
+        """
+        if not self.reference:
+            return list(exhibit.files)
+        there = [file for file in exhibit.files if (self.reference_folder / file).is_file()]
+        drawn = {file.removesuffix(".svg") for file in there if file.endswith(".svg")}
+        return [file for file in there if not (file.endswith(".png") and file.removesuffix(".png") in drawn)]
 
     def image_of(self, figure: str) -> str:
         """The file of a figure that the pages show, seen from the paper's page: SVG where it is there."""
@@ -221,6 +252,18 @@ class PaperPage:
             rerun = agreement(here.comparisons, there.comparisons if there else [])
         shown = there if self.reference else here
         return Card(name, self.declared.claims[name], shown, shown is not None and self.has_verdicts, here, rerun)
+
+
+def section_of(source: str) -> str:
+    """The part of a paper to which a source belongs."""
+    if source.startswith("ours"):
+        return OURS
+    found = _PLACES.search(source)
+    if found is None:
+        return ELSEWHERE
+    if found["section"]:
+        return f"Section {found['section']}"
+    return THEOREMS if found["theorem"] else EXHIBITS
 
 
 def stand_in(name: str, variant: str | None) -> str | None:

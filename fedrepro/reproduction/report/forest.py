@@ -18,7 +18,8 @@ with optional():
     from markupsafe import Markup
 
 _MARGIN = 0.06  # of the scale, on either side
-_MOST_SHOWN = 14  # rows beyond this are folded, the primary reading never
+_MOST_SHOWN = 5  # rows; more are folded
+_MOST_SUMMARISED = 8
 _STAR = "M0,-6 L1.6,-2.1 5.7,-1.9 2.5,.7 3.5,4.9 0,2.5 -3.5,4.9 -2.5,.7 -5.7,-1.9 -1.6,-2.1Z"
 _CLASSES = {"confirmed": "yes", "contradicted": "no", "inconclusive": "open"}
 
@@ -68,16 +69,9 @@ class Forest:
         return sorted(groups, key=lambda group: not group.primary)
 
     @property
-    def shown(self) -> list[Group]:
-        """What is in sight: everything where that is little, otherwise the primary reading."""
-        if len(self.claim.comparisons) <= _MOST_SHOWN:
-            return self.groups
-        return [group for group in self.groups if group.primary] or self.groups[:1]
-
-    @property
-    def folded(self) -> list[Group]:
-        """The rest."""
-        return [group for group in self.groups if group not in self.shown]
+    def in_sight(self) -> bool:
+        """Whether the rows are few enough to be shown at once; otherwise they are folded."""
+        return len(self.claim.comparisons) <= _MOST_SHOWN
 
     @property
     def primary(self) -> list[Comparison]:
@@ -88,9 +82,14 @@ class Forest:
         """One comparison: the line at zero, what counts as equal, our interval, and the published value as a star."""
         return self._drawing([one], height=22)
 
-    def summary(self, most: int = 8) -> Markup:
-        """The comparisons of the primary reading, one under the other, without their names."""
-        rows = [one for one in self.primary if one.mean is not None][:most]
+    @property
+    def summarised(self) -> list[Comparison]:
+        """The comparisons that `summary` draws."""
+        return [one for one in self.primary if one.mean is not None][:_MOST_SUMMARISED]
+
+    def summary(self) -> Markup:
+        """The first comparisons of the primary reading, one under the other, without their names."""
+        rows = self.summarised
         return Forest(self.claim, rows)._drawing(rows, height=15) if rows else Markup("")
 
     def axis(self) -> Markup:

@@ -3,11 +3,14 @@
 import re
 import subprocess
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import fedrepro
+from fedrepro.errors import UserError
 from fedrepro.extras import optional
 from fedrepro.files import explained_disk_errors, write_output
+from fedrepro.reproduction.paper import Declaration, declaration, keys
 from fedrepro.reproduction.paper.displays import BADGES, run_in_words
 from fedrepro.reproduction.paper.schema import About
 from fedrepro.reproduction.provenance import source_hash
@@ -21,9 +24,18 @@ from fedrepro.reproduction.verdicts.agreement import PENDING, Family
 with optional():
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
+
 _FORGE = re.compile(
     r"^(?:https://(?:[^@/]*@)?|git@|ssh://git@)((?:github|gitlab|bitbucket)\.(?:com|org)|codeberg\.org)[:/](.+?)(?:\.git)?/?$"
 )
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A paper in the bar of pages."""
+
+    key: str
+    declared: Declaration
 
 
 def build(output_dir: Path, source: Callable[[str], str] = source_hash) -> Path:
@@ -45,14 +57,44 @@ def build(output_dir: Path, source: Callable[[str], str] = source_hash) -> Path:
     pages = environment()
     shared = {"papers": papers, "badges": BADGES, "origin": origin()}
     for paper in papers:
-        _copy_reference(paper, output_dir / paper.key / REFERENCE)
+        notebook = _reference_notebook(paper)
+        _copy_reference(paper, output_dir / paper.key / REFERENCE, notebook)
         for template, name in (("paper.html", INDEX), ("code.html", CODE)):
-            page = pages.get_template(template).render(paper=paper, root="../", **shared)
+            page = pages.get_template(template).render(paper=paper, notebook=notebook, root="../", **shared)
             write_output(output_dir / paper.key / name, page.encode())
     index = pages.get_template("index.html").render(totals=totals(papers), root="", **shared)
     target = output_dir / INDEX
     write_output(target, index.encode())
     return target
+
+
+def notebook_page(notebook: Path, key: str, up: str = "") -> str:
+    """A run notebook as a page of the site.
+
+    Parameters
+    ----------
+    notebook
+        The notebook, beside its figures.
+    key
+        The paper that it belongs to.
+    up
+        The way from the notebook's folder to that of the paper's page.
+
+    Returns
+    -------
+    str
+        HTML that needs no network.
+    """
+    from fedrepro.reproduction.report.cells import cells  # nbconvert takes a while to load
+
+    declared = declaration(key)
+    body, headings = cells(notebook, declared)
+    papers = sorted((_Entry(one, declaration(one)) for one in keys()), key=lambda one: one.declared.paper.year)
+    page = environment().get_template("notebook.html")
+    return page.render(
+        papers=papers, key=key, about=declared.paper, body=body, headings=headings, notebook=notebook.name,
+        up=up, root=f"{up}../", badges=BADGES, origin=origin(),
+    )  # fmt: skip
 
 
 def environment(*, for_html: bool = True) -> "Environment":
@@ -80,6 +122,7 @@ def environment(*, for_html: bool = True) -> "Environment":
         "measured": words.measured,
         "undecided": words.undecided,
         "published_lines": words.published_lines,
+        "declared_lines": words.declared_lines,
         "place": words.place,
         "places": words.places,
         "flat": words.flat,
@@ -132,20 +175,30 @@ def _summary(page: PaperPage) -> str:
     return f"{len(page.claims)} claims, this run beside the reference: {words.tally(page.reruns)}"
 
 
-def _copy_reference(paper: PaperPage, target: Path) -> None:
-    """Put the reference's files into the site, so that it can be handed on as it is."""
+def _reference_notebook(paper: PaperPage) -> str | None:
+    """The full run's notebook as a page; None where there is none that can be read."""
+    if paper.reference_notebook is None:
+        return None
+    try:
+        return notebook_page(paper.reference_notebook, paper.key, up="../")
+    except UserError:  # not a notebook: the site does without it
+        return None
+
+
+def _copy_reference(paper: PaperPage, target: Path, notebook: str | None) -> None:
+    """Put the reference's files into the site, so that it can be handed on as it is, and its notebook as a page."""
     wanted = {}
     if paper.reference is not None:
         exhibits = (*paper.reference.figures.values(), *paper.reference.tables.values())
         names = ["results.json", *(file for exhibit in exhibits for file in paper.files_of(exhibit))]
-        names += [paper.reference_notebook.name] if paper.reference_notebook else []
-        wanted = {target / name: paper.reference_folder / name for name in names}
+        wanted = {target / name: (paper.reference_folder / name).read_bytes() for name in names}
+        if notebook is not None:
+            wanted[target / f"{paper.key}.html"] = notebook.encode()
     with explained_disk_errors(target):
         for left in target.rglob("*") if target.is_dir() else ():
             if left.is_file() and left not in wanted:
                 left.unlink()
-        for copy, original in wanted.items():
-            content = original.read_bytes()
+        for copy, content in wanted.items():
             if not copy.is_file() or copy.read_bytes() != content:
                 write_output(copy, content)
 

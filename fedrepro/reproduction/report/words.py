@@ -7,6 +7,7 @@ from typing import Any
 
 from fedrepro.extras import optional
 from fedrepro.reproduction.paper.displays import rounded
+from fedrepro.reproduction.paper.schema import Claim as Declared
 from fedrepro.reproduction.results import Claim, Comparison, Number, Provenance
 from fedrepro.reproduction.verdicts.sentences import roughly, short
 
@@ -17,8 +18,8 @@ DIRECTIONS = {"confirmed": "as claimed", "contradicted": "the opposite", "inconc
 PLACES = ("inside", "near", "outside")
 _NEGATIVE = re.compile(r"(?<![\w.])-(?=\.?\d)")
 # Formulas are written as λ_k, B_F, max_λ, θ^sh or θ^(i); the names of data sets and parameters have longer parts.
-_INDEX = re.compile(r"(?<![\w.])((?:[^\W\d_]\u0304?|1|min|max|sup|inf))_([^\W_]{1,3}\*?)(?![\w.]\w)(?!\w)")
-_EXPONENT = re.compile(r"((?:[^\W\d_]|</sub>))\^(\(\w+\)|[^\W_]{1,3})(?!\w)")
+_INDEX = re.compile(r"(?<![\w.])((?:[^\W\d_][\u0300-\u036f]?|1|min|max|sup|inf))_([^\W_]{1,3}\*?)(?![\w.]\w)(?!\w)")
+_EXPONENT = re.compile(r"((?:[^\W\d_][\u0300-\u036f]?|</sub>))\^(\(\w+\)|[^\W_]{1,3})(?!\w)")
 _MOST_LISTED = 3  # longer lists are summed up; the paper's page has them all
 
 
@@ -137,6 +138,15 @@ def published_lines(claim: Claim) -> list[tuple[str, str]]:
         text = f"{size(least)} to {size(most, claim.unit)}"
         return [(f"{len(found)} settings", f"{text} ({tally(places(found.values()))})")]
     return [(setting, f"{size(one.published, claim.unit)} ({one.place})") for setting, one in found.items()]
+
+
+def declared_lines(claim: Declared) -> list[tuple[str, str]]:
+    """The published effect of a claim that no run has judged."""
+    lines = [(setting, size(one.value, claim.unit)) for setting, one in claim.published.items()]
+    if len(lines) <= _MOST_LISTED:
+        return lines
+    least, most = (pick(one.value for one in claim.published.values()) for pick in (min, max))
+    return [(f"{len(lines)} settings", f"{size(least)} to {size(most, claim.unit)}")]
 
 
 def place(one: Number) -> str:

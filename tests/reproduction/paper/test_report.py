@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
@@ -85,10 +86,10 @@ def test_without_any_run_the_site_shows_the_reference(tiny, output):
         'id="claim-loss-falls"',
         "Which iterate is meant?",
         "<b>decides it</b>",
-        "What else differs:</b> the number of rounds.",
+        "What else differs: the number of rounds.",
     ):
         assert shown in page, shown
-    assert (output / "new" / "folder" / "tiny" / "reference" / "figures" / "figure-1.png").is_file()
+    assert (output / "new" / "folder" / "tiny" / "reference" / "figures" / "figure-1.svg").is_file()
 
 
 def test_a_row_of_the_index_says_verdict_effect_published_effect_and_what_it_hangs_on(tiny, output):
@@ -494,7 +495,8 @@ def test_what_the_reference_lacks_is_pending_and_what_only_it_has_is_not_shown(t
     assert '<b>1</b> <span class="soft">no full run has judged it as it now stands</span>' in index
     assert '<option value="pending">full run pending</option>' in index
     assert "2 claims: 1 depends; 1 full run pending" in index and "2 claims: 1 depends; 1 full run pending" in page
-    assert "Full run pending: Loss against rounds; Erratum, Section 2." in page
+    assert "Full run pending: 2 of the figures, tables and errata" in page
+    assert "<p>Loss against rounds; Erratum, Section 2.</p>" in page
     card = page[page.index('id="claim-ends-at-an-eighth"') :].partition("</section>")[0]
     assert "full run pending</span>" in card and "figure 1 (full run pending)" in card and "background:#" not in card
     assert "of-old" not in index and "of old" not in page and "of-old" not in page and "x / 3" not in page
@@ -535,10 +537,14 @@ def test_tables_in_pages_say_what_is_pending(tiny, output):
 
 def test_figures_are_shown_as_svg_and_the_notebook_of_the_full_run_is_linked(tiny, output):
     keep_as_reference(tiny, output)
-    (tiny.folder / "reference" / "tiny.ipynb").write_text("{}")
+    notebook = tiny.folder / "reference" / "tiny.ipynb"
+    notebook.write_text("{}")  # not one: the site does without it
+    assert 'href="reference/tiny.html"' not in built(output)[1]
+    shutil.copyfile(tiny.folder / "tiny.ipynb", notebook)
     _, page = built(output)
-    assert '<img src="reference/figures/figure-1.svg"' in page and 'href="reference/tiny.ipynb"' in page
-    assert (output / "tiny" / "reference" / "tiny.ipynb").is_file()
+    assert '<img src="reference/figures/figure-1.svg"' in page and 'href="reference/tiny.html"' in page
+    shown = (output / "tiny" / "reference" / "tiny.html").read_text()
+    assert 'href="../index.html"' in shown and 'href="../../index.html"' in shown
     assert "[Its notebook, as it ran](reference/tiny.ipynb)" in readme("tiny")
     (tiny.folder / "reference" / "figures" / "figure-1.svg").unlink()
     assert '<img src="reference/figures/figure-1.png"' in built(output)[1]

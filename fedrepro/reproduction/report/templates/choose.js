@@ -24,8 +24,11 @@
         !wanted.every((word) => content.includes(word));
     }
     for (const body of bodies) {
-      const seen = [...body.rows].some((row) => row.id && !row.hidden);
-      body.querySelector("tr.group").hidden = !seen || Boolean(key);
+      const waits = body.classList.contains("waiting");
+      const seen = rows.some(
+        (row) => !row.hidden && (waits ? home.get(row) === body : row.dataset.paper === body.dataset.paper),
+      );
+      for (const row of body.querySelectorAll("tr.group")) row.hidden = !seen || Boolean(key);
     }
     form.querySelector("output").value = `${rows.filter((row) => !row.hidden).length} of ${rows.length} claims`;
   }
