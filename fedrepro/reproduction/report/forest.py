@@ -71,7 +71,7 @@ class Forest:
     @property
     def in_sight(self) -> bool:
         """Whether the rows are few enough to be shown at once; otherwise they are folded."""
-        return len(self.claim.comparisons) <= _MOST_SHOWN
+        return self.is_drawn and len(self.claim.comparisons) <= _MOST_SHOWN
 
     @property
     def primary(self) -> list[Comparison]:

@@ -17,9 +17,14 @@ with optional():
 DIRECTIONS = {"confirmed": "as claimed", "contradicted": "the opposite", "inconclusive": "undecided", None: "no data"}
 PLACES = ("inside", "near", "outside")
 _NEGATIVE = re.compile(r"(?<![\w.])-(?=\.?\d)")
-# Formulas are written as λ_k, B_F, max_λ, θ^sh or θ^(i); the names of data sets and parameters have longer parts.
-_INDEX = re.compile(r"(?<![\w.])((?:[^\W\d_][\u0300-\u036f]?|1|min|max|sup|inf))_([^\W_]{1,3}\*?)(?![\w.]\w)(?!\w)")
-_EXPONENT = re.compile(r"((?:[^\W\d_][\u0300-\u036f]?|</sub>))\^(\(\w+\)|[^\W_]{1,3})(?!\w)")
+# Formulas are written as λ_k, B_F, max_λ, α_*, γ_{k,t}, θ^sh, θ^(i) or T^(−1/2); the names of data sets and
+# parameters have longer parts.
+_BRACED = re.compile(r"_\{([^{}]*)\}")
+_INDEX = re.compile(
+    r"(?<![^\W\d])(?<![.\d]\.)((?:[^\W\d_][\u0300-\u036f]?|[1∇Σ∂]|min|max|sup|inf|Obj))_(?:([^\W_]{1,3}\*?)(?![\w.]\w)(?!\w)|(\*))"
+)
+_EXPONENT = re.compile(r"((?:[^\W_][\u0300-\u036f]?|</sub>|[)\]]))\^(?:\(([^()<>]+)\)|([^\W_]{1,3})(?!\w))")
+_CODE = re.compile(r"`([^`]+)`")
 _MOST_LISTED = 3  # longer lists are summed up; the paper's page has them all
 
 
@@ -90,9 +95,20 @@ def minus(text: str) -> str:
 
 
 def prose(sentence: str) -> "Markup":
-    """A sentence with minus signs in front of its numbers, and indices and exponents where they belong."""
-    lowered = _INDEX.sub(r"\1<sub>\2</sub>", str(escape(_NEGATIVE.sub("−", sentence))))
-    return Markup(_EXPONENT.sub(r"\1<sup>\2</sup>", lowered))
+    """A sentence with minus signs before its numbers, indices and exponents where they belong, and code as code."""
+    text = str(escape(_NEGATIVE.sub("−", sentence)))
+    while _BRACED.search(text):  # the innermost first
+        text = _BRACED.sub(r"<sub>\1</sub>", text)
+    text = _INDEX.sub(lambda found: f"{found[1]}<sub>{found[2] or found[3]}</sub>", text)
+    text = _EXPONENT.sub(_raised, text)
+    return Markup(_CODE.sub(r"<code>\1</code>", text))
+
+
+def _raised(found: re.Match) -> str:
+    """An exponent; a name in brackets keeps them, as in θ^(i), a number or fraction does not."""
+    base, bracketed, plain = found.groups()
+    keeps = bracketed is not None and bracketed.isalpha()
+    return f"{base}<sup>{f'({bracketed})' if keeps else bracketed or plain}</sup>"
 
 
 def markdown(text: str) -> str:
