@@ -1,12 +1,14 @@
 """The survey's bounds, closed forms and errata as numbers that could come out wrong."""
 
 import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from fedrepro.algorithms import afl, agnostic_fedavg, approx_fedavg, fedavg, irm, multiboost, scaffold
 from fedrepro.algorithms.averaging.fedavg import fedavg_fixed_point
 from fedrepro.algorithms.boosting.multiboost import scores
+from fedrepro.algorithms.domains import Simplex, skewness
 from fedrepro.data.federation import Federation
 from fedrepro.models.domain_posterior import uniform_posterior
 from fedrepro.models.least_squares import LeastSquares
@@ -22,6 +24,8 @@ from fedrepro.papers.multi_source.trials.convex import (
     to_optimum,
 )
 from fedrepro.streams import stream
+
+Counted = dict[tuple[int, int, int], dict[str, float]]  # (clients, parameters, domains) -> scalars of each algorithm
 
 # --- VI.A: a distribution outside the hull of two domains ----------------------------------------------------------
 
@@ -110,6 +114,21 @@ def measured_excess(step: float = 1e-5, rounds: int = 316) -> float:
     return float(to_optimum(seed=0, rounds=rounds, step=step)["mean_excess"][0])
 
 
+def off_bound_6(excess: Mapping[int, np.ndarray]) -> dict[str, float]:
+    """Erratum of (6): step sizes with which it does not hold, and the tuned one, whose mean excess is given by T."""
+    first, most = float(np.log(2) - optimum()["value"]), max(excess)
+    beyond = rounds_until_bound(first / 2)
+    return {
+        "excess of the first model": first,
+        f"T = {beyond:,}, bound (6)": bound_6(beyond),
+        f"T = {beyond:,}, no mean excess with η = 1e-08 can be below": excess_at_least(1e-8, beyond),
+        "T = 316, mean excess with η = 1e-05, run": measured_excess(),
+        "T = 316, bound (6)": bound_6(316),
+        f"T = {most:,}, bound (6)": bound_6(most),
+        f"T = {most:,}, mean excess with the tuned step": float(excess[most].mean()),
+    }
+
+
 # --- III: errata of the agnostic objective ---------------------------------------------------------------------------
 
 
@@ -124,6 +143,27 @@ def agnostic_margin(first: np.ndarray, second: np.ndarray) -> dict[str, float]:
         lambda h: worst(np.array([1 - h, h])), bounds=(1e-9, 1 - 1e-9), method="bounded", options={"xatol": 1e-12}
     )
     return {"uniform": worst((first + second) / 2), "agnostic": float(best.fun)}
+
+
+def margins() -> dict[str, float]:
+    """Erratum of (12): the margin on the domains of Proposition 1, and on two equal ones."""
+    apart = agnostic_margin(np.array([0.0, 1.0]), np.array([0.5, 0.5]))
+    same = agnostic_margin(np.array([0.3, 0.7]), np.array([0.3, 0.7]))
+    return {
+        "margin on the domains of Proposition 1": apart["uniform"] - apart["agnostic"],
+        "log(2/√3)": float(np.log(2 / np.sqrt(3))),
+        "margin on two equal domains": round(same["uniform"] - same["agnostic"], 12),
+    }
+
+
+def largest_skewness(sizes: Sequence[int] = (3, 10, 40)) -> dict[str, float]:
+    """The largest skewness over the simplex, and what the text has for it."""
+    each = np.array(sizes)
+    return {
+        f"m = {tuple(sizes)}, largest χ²(λ ‖ m̄) + 1": skewness(Simplex(), each),
+        "max m/m_k": float(each.sum() / each.min()),
+        "max 1/m_k, as printed": float(1 / each.min()),
+    }
 
 
 def printed_definition(losses=(1.0, 2.0)) -> dict[str, float]:
@@ -199,6 +239,12 @@ def softmax_weights(losses: np.ndarray, sizes: np.ndarray, mu: float) -> dict[st
         return float(weights[0] / weights.sum())
 
     return {"sums, as printed": first(sizes * losses), "means": first(losses)}
+
+
+def weights_of_two_domains() -> dict[str, dict[str, float]]:
+    """The same for a large domain of small loss beside a small one of large loss."""
+    found = softmax_weights(np.array([0.1, 1.0]), np.array([1000.0, 10.0]), 1.0)
+    return {"weight of a domain of 1,000 samples and loss 0.1 beside one of 10 samples and loss 1, μ = 1": found}
 
 
 def one_domain_per_client(mus=(0.01, 0.1, 10.0), rounds: int = 20) -> dict[str, float]:
@@ -279,6 +325,30 @@ def scalars_of_a_round(clients: int, parameters: int, domains: int) -> dict[str,
         "SCAFFOLD": scaffold(federation, LogisticRegression(), **shared),
     }
     return {name: float(trace["sent"][-1] + trace["received"][-1]) for name, trace in traces.items()}
+
+
+def scalars_of_rounds() -> Counted:
+    """The same for several numbers of clients, parameters and domains."""
+    sizes = ((3, 50, 2), (3, 50, 5), (10, 50, 2), (10, 50, 5), (10, 7850, 10), (100, 7850, 10))
+    return {size: scalars_of_a_round(*size) for size in sizes}
+
+
+def agnostic_cost(extra: Mapping[int, float]) -> dict[str, dict[str, float]]:
+    """Erratum of Table I: what AgnosticFedAvg sends more than FedAvg, per client, by the number of domains."""
+    one = (scalars_of_a_round(3, 50, 1)["AgnosticFedAvg"] - 300) / 3
+    return {
+        f"p = {p}": {"measured, per client": found, "4p, as printed": 4.0 * p, "3p + 1": 3.0 * p + 1}
+        for p, found in ({1: one} | dict(extra)).items()
+    }
+
+
+def approx_cost(counted: Counted) -> dict[str, dict[str, float]]:
+    """Erratum of Table I: what ApproxFedAvg sends."""
+    return {
+        f"c = {c}, |W| = {parameters}": {"measured": found["ApproxFedAvg"], "2c|W|, as printed": 2.0 * c * parameters}
+        for (c, parameters, p), found in counted.items()
+        if p == 2
+    }
 
 
 def scalars_of_a_step(domains: int, parameters: int) -> float:

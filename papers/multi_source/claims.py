@@ -5,12 +5,23 @@ settings of that claim; what is better, the accuracy on all images or at the wor
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
 from fedrepro.reproduction.study import Runs
-from fedrepro.reproduction.verdicts import Comparison, bound, equal, identity, interval, less, more, unavailable
+from fedrepro.reproduction.verdicts import (
+    Comparison,
+    bound,
+    equal,
+    identity,
+    if_available,
+    interval,
+    less,
+    more,
+    unavailable,
+)
 
 ALL_CLIENTS, WORST_CLIENT = "all clients", "the worst client"  # values of the reading "test-images"
 AHEAD = ("ahead of", "behind")
@@ -119,6 +130,17 @@ def gap_is_larger(
         more(lead[where], other_lead[where], setting=f"against {other}", reading={"test-images": where}, names=names)
         for where in lead
     ]
+
+
+def gap_is_largest(first: str, curves: Mapping[str, Mapping[str, Runs]]) -> list[Comparison]:
+    """The same beside every other data set, where both are at hand; ``curves`` holds the runs of each method."""
+
+    def beside(other: str) -> list[Comparison]:
+        lead, other_lead = (leads(curves[name]["FedAvg"], curves[name]["AFL"]) for name in (first, other))
+        return gap_is_larger(first, lead, other, other_lead)
+
+    others = [name for name in curves if name != first]
+    return [one for other in others for one in if_available(f"against {other}", partial(beside, other))]
 
 
 # --- Section II ----------------------------------------------------------------------------------------------------

@@ -5,22 +5,23 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fedrepro.algorithms.averaging.fedavg import fedavg_fixed_point
+from fedrepro.papers.multi_source import checks, measures
+from fedrepro.papers.multi_source.trials import problems
 from fedrepro.reproduction import figures
 from fedrepro.reproduction.figures import Drawing, in_triangle, triangle
 from fedrepro.reproduction.study import Runs
 from fedrepro.reproduction.verdicts import interval
 
+_WITH_CLIENTS = ("FedAvg", "AFL")  # whose single clients Figures 3 to 5 show
 _CLIENT_LINES = ("-", "--", ":")
 IMAGE_LOOKS = {"FedAvg": "fedavg", "AFL": "afl", "AFL, λ fixed": "agnostic fedavg", "FedAvg, τ = 1": "fedsgd"}
 
 
-def client_curves(
-    fig: Drawing, runs: Mapping[str, Mapping[str, Runs]], clients: Sequence[str], single: Sequence[str] | None = None
-) -> None:
+def client_curves(fig: Drawing, runs: Mapping[str, Mapping[str, Runs]], clients: Sequence[str], title: str) -> None:
     """Figures 3 to 5: losses above, accuracies below; a column for each split, a colour for each method.
 
-    Thick lines with a band are all clients' images together, thin ones the clients, of the methods in ``single`` (by
-    default all). The frames show what comes after the start, beside which methods could not be told apart.
+    Thick lines with a band are all clients' images together, thin ones the clients, of FedAvg and AFL. The frames
+    show what comes after the start, beside which methods could not be told apart.
     """
     axes = fig.subplots(2, len(runs), sharex=True, sharey="row", figsize=(7.4, 4.9))
     later: dict[int, list[np.ndarray]] = {0: [], 1: []}  # by row
@@ -37,7 +38,7 @@ def client_curves(
                 later[row] += [together.mean(axis=0)[1:], each.mean(axis=0)[1:].ravel()]
                 for k, client in enumerate(clients):
                     fig.record((split, name, method, client), figures.series(x, each[:, :, k]))
-                    if single is None or method in single:
+                    if method in _WITH_CLIENTS:
                         line, label = _CLIENT_LINES[k % len(_CLIENT_LINES)], f"{method}, {client}"
                         ax.plot(x, each[:, :, k].mean(axis=0), color=colour, linestyle=line, linewidth=0.9, label=label)
             ax.set_ylabel(unit if column == 0 else "")
@@ -49,10 +50,14 @@ def client_curves(
         low, high = (end(np.concatenate(values)) for end in (np.min, np.max))
         for ax in axes[row]:
             ax.set_ylim(low - 0.08 * (high - low), high + 0.08 * (high - low))
+    fig.figure.suptitle(title)
+    fig.legend(columns=4)
 
 
-def hull(ax, domains: Mapping[str, np.ndarray], outside: np.ndarray, nearest: np.ndarray) -> None:
+def hull(fig: Drawing, distances: Mapping[str, Mapping[str, float]]) -> None:
     """Three classes as corners of a triangle: two domains, their mixtures, and a distribution that is none of them."""
+    ax, domains, outside = fig.subplots(figsize=(6.6, 5.2)), {"D₁": checks.FIRST, "D₂": checks.SECOND}, checks.OUTSIDE
+    nearest = checks.mixture(distances["ℓ₂"]["p"])
     triangle(ax, ("class 0", "class 1", "class 2"))
     ends = in_triangle(np.stack(list(domains.values())))
     ax.plot(*ends.T, color=figures.look("afl").colour, linewidth=3, label="mixtures p D₁ + (1 − p) D₂")
@@ -63,6 +68,27 @@ def hull(ax, domains: Mapping[str, np.ndarray], outside: np.ndarray, nearest: np
     ax.plot(*np.stack([target, foot]).T, color="0.4", linewidth=1.2, linestyle=(0, (2, 2)), zorder=2)
     ax.scatter(*target, s=150, marker="*", color="black", zorder=5, label="the test distribution (½, 0, ½)")
     ax.scatter(*foot, s=45, facecolors="white", edgecolors="black", zorder=5, label="nearest mixture, p = ½")
+    fig.legend()
+    fig.data |= {"found": distances, "closed form": checks.DISTANCES_IN_CLOSED_FORM}
+    fig.data |= {"domains": [checks.FIRST, checks.SECOND], "test": checks.OUTSIDE}
+
+
+def invariance(fig: Drawing, shown: Mapping[str, Runs]) -> None:
+    """Accuracy in both training environments and in the reversed one, for every method."""
+    environments = {
+        name: {
+            "90 % environment": runs.column("accuracy")[:, -1, 0],
+            "80 % environment": runs.column("accuracy")[:, -1, 1],
+            "reversed: 10 %": runs.final("outside"),
+        }
+        for name, runs in shown.items()
+    }
+    ax = fig.subplots(figsize=(9.6, 4.2))
+    fig.data |= bars(ax, environments)
+    ax.axhline(50, color="0.5", linewidth=0.9, linestyle=":")
+    ax.set(ylabel="test accuracy, %", ylim=(0, 100))
+    ax.tick_params(axis="x", labelrotation=20)
+    fig.legend()
 
 
 def bars(ax, groups: Mapping[str, Mapping[str, np.ndarray]], width: float = 0.8) -> dict:
@@ -104,10 +130,11 @@ def drift(fig: Drawing, away: Mapping[str, Mapping[int, np.ndarray]], most: int 
         ax.legend(loc="best")
 
 
-def towards_maximum(
-    fig: Drawing, mus: Sequence[float], worst: np.ndarray, others: Mapping[str, np.ndarray], least: np.ndarray, p: int
-) -> None:
-    """The loss of ApproxFedAvg's worst domain against μ (seeds × μ), beside other methods and the least possible."""
+def towards_maximum(fig: Drawing, sweep: Runs, mus: Sequence[float], p: int) -> None:
+    """The loss of ApproxFedAvg's worst domain against μ, beside other methods and the least possible."""
+    least = sweep.select(method="AFL").final("least")
+    worst = np.stack([measures.worst_losses(sweep, method="ApproxFedAvg", mu=mu) for mu in mus], axis=1)
+    others = {name: measures.worst_losses(sweep, method=name) for name in ("FedAvg", "AFL")}
     left, right = fig.subplots(1, 2, figsize=(8.4, 3.6))
     fig.curve(left, mus, worst, label="ApproxFedAvg", look_as="approx fedavg")
     for name, found in others.items():
@@ -134,8 +161,12 @@ _OF_DOMAINS = {
 }
 
 
-def against_domains(fig: Drawing, counts: Sequence[int], found: Mapping[str, np.ndarray], term: np.ndarray) -> None:
+def against_domains(fig: Drawing, runs: Runs, counts: Sequence[int]) -> None:
     """Losses, the gap beside the bound's term, and how far new clients are, against the number of domains."""
+    names = (*_OF_DOMAINS, "uncovered", "skewness")
+    found = {name: measures.against_domains(runs, counts, name) for name in names}
+    m = fig.data["m"] = problems.DIGIT_CLIENTS * problems.DIGITS_EACH
+    term = np.sqrt(found["skewness"] / (2 * m) * np.log(np.array(counts) / 0.05))
     left, middle, right = fig.subplots(1, 3, figsize=(9.4, 3.3))
     for name, (label, looks) in _OF_DOMAINS.items():
         fig.curve(left, counts, found[name], label=label, look_as=looks)

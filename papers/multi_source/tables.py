@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
-from fedrepro.papers.multi_source import claims, studies
+import numpy as np
+
+from fedrepro.papers.multi_source import checks, claims, measures, studies
 from fedrepro.papers.multi_source.claims import ALL_CLIENTS, WORST_CLIENT, with_interval
-from fedrepro.papers.multi_source.trials import images, sources
+from fedrepro.papers.multi_source.trials import convex, images, sources
 from fedrepro.reproduction.study import Runs
 
 COMPARED = {"Adult": "adult", "coloured digits": "digits"}
@@ -74,6 +76,76 @@ def controls(curves: Mapping[str, Mapping[str, Runs]]) -> Iterator[dict]:
             total = by[against].column("sent")[0, -1] + by[against].column("received")[0, -1]
             flat = claims.last_tenths(by[against])
             yield row | {"scalars of a run": float(total), "last tenth, points": flat}
+
+
+def of_clients(curves: measures.Curves) -> list[dict]:
+    """Accuracy and traffic of every method of Figures 3 to 5."""
+    rows = []
+    for name, by in curves.items():
+        for split, pair in by.items():
+            for method, runs in pair.items():
+                found = claims.accuracies(runs)
+                row = {"data": studies.TITLES[name], "split": split, "method": method}
+                row |= with_interval("all clients", found[ALL_CLIENTS])
+                row |= with_interval("worst client", found[WORST_CLIENT])
+                rows.append(row | {"scalars sent and received": measures.traffic(runs)})
+    return rows
+
+
+def convergence(excess: Mapping[int, np.ndarray], bound: Mapping[int, float]) -> list[dict]:
+    """The mean excess of FedAvg beside the bound (6)."""
+    return [
+        {"rounds T": T, "step": convex.tuned_step(T), "bound (6)": bound[T]} | with_interval("mean excess", values)
+        for T, values in excess.items()
+    ]
+
+
+def costs(counted: checks.Counted) -> list[dict]:
+    """Table I, measured."""
+    return [
+        {
+            "algorithm": name,
+            "c": c,
+            "|W|": parameters,
+            "p": p,
+            "measured": found[name],
+            "Table I": checks.printed_cost(name, c, parameters, p) if name != studies.SCAFFOLD else None,
+            "measured less 2c|W|": found[name] - 2 * c * parameters,
+        }
+        for (c, parameters, p), found in counted.items()
+        for name in found
+    ]
+
+
+def stalls(boosted: Runs) -> dict:
+    """Where the printed line search stalls: on two rival domains, and on the three questions, if they are at hand."""
+    found: dict = {"two rival domains, largest loss after 300 rounds": checks.stalled()}
+    if boosted:
+        of = measures.ensembles(boosted)
+        found["three questions, largest loss at the end"] = {
+            name: float(of[name].column("largest_loss")[:, -1].mean())
+            for name in ("MultiBoost", measures.SMOOTHED, "FedMultiBoost")
+        }
+        stepped = float((of["MultiBoost"].column("step") > 0).mean())
+        found["three questions, share of the evaluated rounds in which the printed line search made a step"] = stepped
+    return found
+
+
+def budgets(curves: measures.Curves) -> dict[str, float]:
+    """Scalars that every method of Figures 3 to 5 sends and receives, with clients that differ."""
+    return {
+        f"scalars per run, {studies.TITLES[name]}, {method}": measures.traffic(runs)
+        for name, by in curves.items()
+        for method, runs in by[images.problems.NON_IID].items()
+    }
+
+
+def picked(selected: Mapping[tuple[str, str], Mapping]) -> dict[str, dict]:
+    """What was picked for every problem and method, without the loss that decided."""
+    return {
+        f"{title}, {method}": {key: value for key, value in best.items() if not key.startswith("held-out")}
+        for (title, method), best in selected.items()
+    }
 
 
 def selections(clients: Runs, others: Mapping[str, Runs]) -> Iterator[dict]:

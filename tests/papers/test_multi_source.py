@@ -737,7 +737,7 @@ def test_curves_show_what_they_were_given():
             ]
         )  # fmt: skip
     fig = Drawing()
-    drawings.client_curves(fig, {"non-i.i.d.": made, "i.i.d.": made}, problems.client_names(3))
+    drawings.client_curves(fig, {"non-i.i.d.": made, "i.i.d.": made}, problems.client_names(3), "MNIST")
     shown = fig.data
     assert shown["non-i.i.d."]["accuracy"]["AFL"]["client 3"]["mean"] == [10.0, 72.0]
     assert shown["non-i.i.d."]["loss"]["FedAvg"]["all clients"]["mean"] == [-10.0, -61.0]
