@@ -333,7 +333,7 @@ def _fill_weights(objective, c, rows, losses, ridge, own, sums, counts, weights)
 
 @kernel
 def _fill_evaluation(x, codes, y, form, rows, w, losses, hits):
-    """The loss of each of the given samples, and whether it is classified rightly."""
+    """The loss of each of the given samples, and whether it is classified rightly unless ``hits`` is empty."""
     columns, outputs, l2 = form
     table, biases = _tables(x, columns, outputs)
     scores, margins, factors, _, small, room = _room_for(x, outputs, _EVALUATED)
@@ -342,7 +342,7 @@ def _fill_evaluation(x, codes, y, form, rows, w, losses, hits):
     for start in range(0, rows.size, _EVALUATED):
         block = rows[start : start + _EVALUATED]
         _fill_scores(x, codes, block, table, biases, scores)
-        for b in range(block.size):
+        for b in range(block.size if hits.size > 0 else 0):
             hits[start + b] = is_right(scores[b], y[block[b]], outputs)
         differentiate(y, block, outputs, scores, margins, factors, small, room)
         _fill_losses(outputs, block.size, margins, factors, small, losses[start:])
@@ -363,7 +363,8 @@ def _fill_domain_losses(x, codes, y, form, first, domains, w, rows, sums):
     """The losses of a client's samples, added up by domain; ``rows`` has room for them."""
     for b in range(rows.size):
         rows[b] = first + b
-    losses, _ = sample_losses_and_hits(x, codes, y, form, rows, w)
+    losses = np.empty(rows.size)
+    _fill_evaluation(x, codes, y, form, rows, w, losses, np.empty(0, np.bool_))
     sums[:] = 0.0
     for b in range(rows.size):
         sums[domains[rows[b]]] += losses[b]

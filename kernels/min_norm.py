@@ -20,6 +20,10 @@ def shortest_combination(gram, lower, upper, start, tolerance, most):
     lower, upper, start : (k,)
     tolerance : how much steeper one vector may stay than another
     most : moves at most
+
+    Returns
+    -------
+    weights, and whether no move shortens the combination by more than the tolerance
     """
     weights = start.copy()
     slopes = np.zeros(weights.size)
@@ -34,7 +38,7 @@ def shortest_combination(gram, lower, upper, start, tolerance, most):
             if weights[i] < upper[i] and (taker < 0 or slopes[i] < slopes[taker]):
                 taker = i
         if giver < 0 or taker < 0 or slopes[giver] - slopes[taker] <= tolerance:
-            break
+            return weights, True
         room, space = weights[giver] - lower[giver], upper[taker] - weights[taker]
         bend = gram[giver, giver] + gram[taker, taker] - 2.0 * gram[giver, taker]
         move = min(room, space)
@@ -44,4 +48,4 @@ def shortest_combination(gram, lower, upper, start, tolerance, most):
         weights[taker] = upper[taker] if move == space else weights[taker] + move
         for i in range(weights.size):
             slopes[i] += move * (gram[i, taker] - gram[i, giver])
-    return weights
+    return weights, False

@@ -1,5 +1,8 @@
 """q-FedAvg, TERM, DRFA, FedProx, Ditto and FedMGDA+: their limit cases, their twins, and what each of them is for."""
 
+import sys
+import warnings
+
 import naive
 import numpy as np
 import pytest
@@ -223,6 +226,16 @@ def test_fedmgda_plus_moves_along_the_shortest_combination():
     trace = fedmgda_plus(federation, LeastSquares(), rounds=1, step=0.1, epsilon=0.2, server_step=0.3, **TWINNED)
     np.testing.assert_allclose(trace.final["w"], -0.3 * weights @ unit, rtol=1e-6)
     assert np.abs(weights - shares).max() > 0.05
+
+
+def test_fedmgda_plus_says_where_the_shortest_combination_was_not_found(monkeypatch):
+    run = {"rounds": 1, "step": 0.1, "epsilon": 0.2}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fedmgda_plus(unlike(), LeastSquares(), **run)
+    monkeypatch.setattr(sys.modules[combination.__module__], "_MOST_MOVES", 1)
+    with pytest.warns(UserWarning, match="may not be the shortest: 1 moves did not settle them"):
+        fedmgda_plus(unlike(), LeastSquares(), **run)
 
 
 def test_with_free_weights_no_client_gets_worse():

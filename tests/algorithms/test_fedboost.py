@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from fedrepro.algorithms import fedboost
+from fedrepro.algorithms import aflboost, dp_fedboost, efl_fg, fedboost, online_fedboost
 from fedrepro.algorithms.ensembles.fedboost import objective
 from fedrepro.data.federation import Federation
 from fedrepro.data.synthetic import power_law_mixture
@@ -215,3 +215,10 @@ def test_mismatches_of_federation_and_ensemble():
     with pytest.raises(UserError, match="encode the elements as whole numbers"):
         objective(targets, point_masses(5))
     assert np.isinf(objective(federation, from_densities(np.eye(30)[:2])).value(np.array([0.5, 0.5])))
+
+
+@pytest.mark.parametrize("algorithm", [fedboost, aflboost, dp_fedboost, efl_fg, online_fedboost])
+def test_models_that_are_no_ensemble_are_told_what_makes_one(algorithm):
+    for call in (lambda: algorithm(words(), [1, 2]), lambda: algorithm(words(), ensemble=[1, 2])):
+        with pytest.raises(UserError, match=r"ensemble=\[1, 2\] is not an Ensemble: make one of it with from_models"):
+            call()

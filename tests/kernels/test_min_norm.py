@@ -21,7 +21,8 @@ def problem(seed, k, n, epsilon):
 def test_it_is_the_best_of_all_active_sets(seed, k, n, epsilon):
     vectors, lower, upper, start = problem(seed, k, n, epsilon)
     gram = vectors @ vectors.T
-    found = shortest_combination(gram, lower, upper, start, 1e-13 * gram.max(), 1_000_000)
+    found, reached = shortest_combination(gram, lower, upper, start, 1e-13 * gram.max(), 1_000_000)
+    assert reached
     assert np.all(found >= lower) and np.all(found <= upper) and found.sum() == pytest.approx(1.0, abs=1e-12)
     best = naive.shortest_combination(gram, lower, upper)
     assert found @ gram @ found <= best @ gram @ best + 1e-9 * gram.diagonal().max()
@@ -30,7 +31,8 @@ def test_it_is_the_best_of_all_active_sets(seed, k, n, epsilon):
 def test_scipy_finds_nothing_shorter():
     vectors, lower, upper, start = problem(1, 30, 50, 0.03)
     gram = vectors @ vectors.T
-    found = shortest_combination(gram, lower, upper, start, 1e-13 * gram.max(), 1_000_000)
+    found, reached = shortest_combination(gram, lower, upper, start, 1e-13 * gram.max(), 1_000_000)
+    assert reached
     outside = minimize(
         lambda w: w @ gram @ w / 2, start, jac=lambda w: gram @ w, bounds=list(zip(lower, upper, strict=True)),
         constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like}, method="SLSQP",
@@ -45,11 +47,21 @@ def test_without_a_box_every_vector_points_along_the_combination():
     """The nearest point d of a hull to zero: v_i · d is at least |d|² for every point v_i."""
     vectors, _, _, start = problem(2, 8, 20, 1.0)
     gram = vectors @ vectors.T
-    weights = shortest_combination(gram, np.zeros(8), np.ones(8), start, 1e-13 * gram.max(), 1_000_000)
+    weights, _ = shortest_combination(gram, np.zeros(8), np.ones(8), start, 1e-13 * gram.max(), 1_000_000)
     nearest = weights @ vectors
     assert (vectors @ nearest).min() >= nearest @ nearest - 1e-9
 
 
 def test_vectors_that_are_all_the_same_stay_as_they_are():
     start = np.array([0.2, 0.8])
-    np.testing.assert_array_equal(shortest_combination(np.ones((2, 2)), np.zeros(2), np.ones(2), start, 0.0, 9), start)
+    found, reached = shortest_combination(np.ones((2, 2)), np.zeros(2), np.ones(2), start, 0.0, 9)
+    np.testing.assert_array_equal(found, start)
+    assert reached
+
+
+def test_too_few_moves_are_told():
+    vectors, lower, upper, start = problem(1, 30, 50, 0.03)
+    gram = vectors @ vectors.T
+    found, reached = shortest_combination(gram, lower, upper, start, 1e-13 * gram.max(), 3)
+    assert not reached
+    assert found @ gram @ found < start @ gram @ start

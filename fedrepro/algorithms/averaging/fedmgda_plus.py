@@ -13,6 +13,7 @@ What is taken from where
 - The step size of the server, which the paper leaves to be chosen, is constant.
 """
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -118,7 +119,15 @@ def combination(slopes: np.ndarray, shares: np.ndarray, epsilon: float) -> np.nd
     if not np.isfinite(gram).all():
         raise UserError("The clients' changes are no longer finite: choose a smaller step.")
     lower, upper = np.maximum(shares - epsilon, 0.0), np.minimum(shares + epsilon, 1.0)
-    return shortest_combination(gram, lower, upper, shares, _TOLERANCE * gram.diagonal().max(), _MOST_MOVES)
+    tolerance = _TOLERANCE * gram.diagonal().max()
+    weights, is_shortest = shortest_combination(gram, lower, upper, shares, tolerance, _MOST_MOVES)
+    if not is_shortest:
+        warnings.warn(
+            f"FedMGDA+ goes on with weights of the clients whose combination may not be the shortest: {_MOST_MOVES:,} "
+            "moves did not settle them; fewer clients_per_round or a smaller epsilon need fewer.",
+            stacklevel=3,
+        )
+    return weights
 
 
 def _combined(weights: np.ndarray, slopes: np.ndarray) -> np.ndarray:

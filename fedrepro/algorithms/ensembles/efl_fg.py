@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedrepro.algorithms.arguments import check_known, check_positive, checked_costs, chosen
+from fedrepro.algorithms.ensembles.calls import checked_with_ensemble
 from fedrepro.algorithms.ensembles.streaming import (
     SampleStream,
     budgets_of_rounds,
@@ -69,7 +70,7 @@ def regret_bound(
     )
 
 
-@checked
+@checked_with_ensemble
 def efl_fg(
     federation: Federation,
     ensemble: Ensemble,
