@@ -18,6 +18,7 @@ _EXTRA_OF = {
             "jinja2",
             "jupyter_client",
             "jupyterlab",
+            "latex2mathml",
             "matplotlib",
             "nbconvert",
             "nbformat",

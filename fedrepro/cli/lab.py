@@ -19,7 +19,7 @@ def lab(
 ) -> None:
     """Open JupyterLab on a copy of the notebooks, at start.ipynb: what is committed is never written to."""
     from fedrepro.extras import optional
-    from fedrepro.reproduction.lab import command, copy
+    from fedrepro.reproduction.lab import command, copy, environment
 
     with optional():
         import jupyterlab  # noqa: F401
@@ -30,6 +30,6 @@ def lab(
         typer.echo(f"Your own copies in {folder} are used as you left them; --fresh starts with new ones.")
     elif copied.new:
         typer.echo(f"The notebooks were copied to {folder}: whatever you change there stays there.")
-    code = subprocess.run(command(folder, browser, port)).returncode
+    code = subprocess.run(command(folder, browser, port), env=environment()).returncode
     if code:
         raise typer.Exit(code)

@@ -1,5 +1,6 @@
 """A copy of the notebooks to play with: what is committed, or installed, is never written to."""
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -62,9 +63,16 @@ def _move_away(target: Path, paths: list[Path]) -> Path:
 
 
 def command(target: Path, browser: bool = True, port: int | None = None) -> list[str]:
-    """The command that opens JupyterLab on a folder of copies, at its beginning; it asks no other machine for news."""
+    """The command that opens JupyterLab on a folder of copies, at its beginning; it needs `environment`."""
     options = [f"--ServerApp.root_dir={target.resolve()}", f"--LabApp.default_url=/lab/tree/{START}"]
-    options += ["--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
-    options += ["--LabApp.news_url=None"]
     options += [] if browser else ["--no-browser"]
     return [sys.executable, "-m", "jupyterlab", *options, *([] if port is None else [f"--port={port}"])]
+
+
+def environment() -> dict[str, str]:
+    """The variables of that command: JupyterLab asks nobody about news, and no other machine for them.
+
+    The folder has what ``jupyter labextension disable`` would write for all of this user's labs; here it is for one.
+    """
+    ours, theirs = str(Path(__file__).with_name("jupyter")), os.environ.get("JUPYTER_CONFIG_PATH")
+    return {**os.environ, "JUPYTER_CONFIG_PATH": os.pathsep.join([ours, theirs] if theirs else [ours])}

@@ -4,6 +4,7 @@ Expectations over the draws of predictors are exact wherever an ensemble is smal
 the experiments' own ensembles they are estimated by sampling and come with a standard error.
 """
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations, product
 
 import numpy as np
@@ -89,6 +90,23 @@ def theorem_1_equality(domains: np.ndarray, divergence: str) -> tuple[float, flo
     """With h_k = D_k Theorem 1 is an equality: the worst divergence at the best α, and R."""
     radius = information_radius(domains, divergence, tolerance=1e-10)
     return float(bregman(domains, radius.weights @ domains, divergence).max()), radius.radius
+
+
+def on_instances(check: Callable, kinds: Iterable[str], seeds: Iterable[int] = range(20)) -> dict[str, list]:
+    """What a check says of random instances, by kind of divergence."""
+    return {kind: [check(seed, kind) for seed in seeds] for kind in kinds}
+
+
+def equalities(domains: np.ndarray | None) -> dict[str, tuple[float, float]]:
+    """Both sides of Theorem 1 where it is an equality: on disjoint supports, and on Shakespeare's domains if given."""
+    found = {
+        "disjoint supports (kl: log p)": (theorem_1_equality(np.eye(7), "kl")[0], float(np.log(7))),
+        "disjoint supports (squared: 1 − 1/p)": (theorem_1_equality(np.eye(7), "squared")[0], 1 - 1 / 7),
+    }
+    if domains is not None:
+        for divergence in DIVERGENCES:
+            found[f"Shakespeare's domains ({divergence})"] = theorem_1_equality(domains, divergence)
+    return found
 
 
 def _least_over_ensembles(domains, h, weights, divergence: str) -> float:
@@ -192,6 +210,14 @@ def ensemble_bias_by_sampling(goal: Objective, sampling: str, budget: float, dra
     return float((totals.mean() - 1.0) / (totals.std(ddof=1) / np.sqrt(draws)))
 
 
+def biases_on_words(goal: Objective, draws: int = 4000) -> dict[str, float]:
+    """The same for both rules on Shakespeare, with half of the predictors as the budget."""
+    return {
+        f"{draws:,} {rule} draws on Shakespeare": ensemble_bias_by_sampling(goal, rule, goal.size / 2, draws, seed=0)
+        for rule in ("uniform", "weighted")
+    }
+
+
 def gradient_biases(seed: int) -> dict[str, float]:
     """Largest exact bias of each gradient of Section 4, and how far the printed formulas are off."""
     case = Instance(seed)
@@ -221,6 +247,25 @@ def gradient_biases(seed: int) -> dict[str, float]:
         "zero-filled, predicted": _largest(
             zero_filled - (case.gamma * case.exact + 2 * case.alpha * case.norms * (1 - case.gamma))
         ),
+    }
+
+
+def derivative_as_printed(biases: Mapping[str, float]) -> dict[str, float]:
+    """Erratum of Section 4.2's derivative; ``biases``: the largest of each kind in `gradient_biases`."""
+    return {
+        "largest bias, corrected": biases["corrected"],
+        "largest bias, corrected as printed": biases["corrected as printed"],
+        "error of the printed derivative": biases["derivative as printed"],
+        "error of the bias formula": biases["importance, predicted"],
+    }
+
+
+def two_gradients(biases: Mapping[str, float]) -> dict[str, float]:
+    """Erratum: the gradients of Figure 1 and of Section 4.2 differ; ``biases`` as above."""
+    return {
+        "largest bias of the full gradient at α̃": biases["full"],
+        "largest bias of the gradient with 1/γ": biases["importance"],
+        "error of the formula for the zero-filled gradient": biases["zero-filled, predicted"],
     }
 
 
@@ -294,6 +339,44 @@ def bias_terms(alpha: np.ndarray, budget: float) -> dict[str, float]:
     return {"printed": printed, "right": printed - float((alpha**2).sum()), "1/C": 1.0 / budget}
 
 
+def bias_term(random_weights: Sequence[np.ndarray], budget: float = 4.0) -> dict:
+    """Erratum of Corollary 1: the printed sum at a corner, and how often it exceeds 1/C."""
+    terms = [bias_terms(alpha, budget) for alpha in random_weights]
+    share = {kind: float(np.mean([one[kind] > 1 / budget + 1e-12 for one in terms])) for kind in ("printed", "right")}
+    return {
+        f"α = e₁, C = {budget:g}": bias_terms(np.eye(10)[0], budget),
+        f"share of {len(terms):,} random α where the printed sum exceeds 1/C": share["printed"],
+        "share where the right sum does": share["right"],
+    }
+
+
+def figure_1_as_printed(expected_cost: float, seeds: Iterable[int] = range(20)) -> dict:
+    """Erratum of Figure 1: what is sent with C/q for γ, and the bias of its weights of some clients."""
+    biases = [sampled_client_weights(seed) for seed in seeds]
+    largest = {kind: max(one[kind] for one in biases) for kind in ("printed", "p/N")}
+    return {
+        "sent on average, C = 32 of q = 100": {"γ = 1/q": 1.0, "γ = C/q": expected_cost},
+        "largest bias for N < p": {"m_j / Σ_S m_j": largest["printed"], "(p/N) m_j / m": largest["p/N"]},
+    }
+
+
+def domain_loss_biases(seeds: Iterable[int] = range(20)) -> dict[str, dict[str, float]]:
+    """AFLBoost's gradient by λ at α~, over random instances."""
+    found = [domain_loss_bias(seed) for seed in seeds]
+    of = {kind: np.array([one[kind] for one in found]) for kind in found[0]}
+    return {
+        "squared loss": {
+            "mean of E L(α̃) − L(α)": float(of["squared"].mean()),
+            "largest error of its formula": float(of["squared, error of the formula"].max()),
+            "largest difference between two domains": float(of["squared, between domains"].max()),
+        },
+        "log loss": {
+            "mean of E L(α̃) − L(α)": float(of["log"].mean()),
+            "mean difference between two domains": float(of["log, between domains"].mean()),
+        },
+    }
+
+
 def sampled_client_weights(seed: int, clients: int = 6, per_round: int = 2) -> dict[str, float]:
     """Largest exact bias of Σ_S w_j g_j against Σ (m_j/m) g_j over all choices of N clients."""
     draws = stream("fedboost", "batch", seed)
@@ -355,6 +438,14 @@ def domain_densities(federation: Federation) -> np.ndarray:
     counts = np.zeros((federation.n_domains, elements))
     np.add.at(counts, (federation.domains, federation.y), 1.0)
     return counts / counts.sum(axis=1, keepdims=True)
+
+
+def game_as_printed(federation: Federation | None) -> dict[str, float]:
+    """`printed_game` on Shakespeare's domains, or on random ones where these are not at hand."""
+    if federation is None:
+        return printed_game(*random_domains(0, domains=3))
+    sizes = np.bincount(federation.domains, minlength=federation.n_domains)
+    return printed_game(domain_densities(federation), sizes / sizes.sum())
 
 
 def printed_game(domains: np.ndarray, shares: np.ndarray) -> dict[str, float]:

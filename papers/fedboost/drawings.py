@@ -1,4 +1,4 @@
-"""How FedBoost's figures and tables are laid out: marks, axes, bars, rows. What they show stands in the notebook."""
+"""FedBoost's figures, and the rows of its tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -6,10 +6,115 @@ import numpy as np
 import pandas as pd
 
 from fedrepro.papers.fedboost import claims as judge
-from fedrepro.papers.fedboost import studies
+from fedrepro.papers.fedboost import studies, trials
 from fedrepro.reproduction import figures
+from fedrepro.reproduction.figures import Drawing
+from fedrepro.reproduction.study import Runs
+from fedrepro.reproduction.verdicts import interval as interval_of
 
 _BAR = 0.27  # the width of a bar, where the distance between groups is 1
+SAMPLINGS = {"uniform": "uniform", "weighted": "weighted", "filled": "water-filled"}
+_BUDGET_LOOKS = dict(zip(studies.APPENDIX_D_BUDGETS, ("afl", "fedsgd", "agnostic fedavg"), strict=True))
+
+
+def synthetic_curves(fig: Drawing, unsampled: Runs, sampled: Runs, horizons: Iterable[int], parameters) -> None:
+    """Figure 3: the loss along the rounds, for every sampling rule and both iterates."""
+    for ax, iterate in _curves(fig, unsampled, sampled, horizons):
+        stretch_early_rounds(ax)
+        ax.set(title=f"{iterate} iterate", xlabel="round", xlim=(0, parameters.synthetic_rounds), ylim=(0, 1))
+    fig.axes[0].set_ylabel("KL divergence from the true mixture")
+    fig.legend(title=f"sampling, C = {parameters.budget}")
+
+
+def word_curves(fig: Drawing, unsampled: Runs, sampled: Runs, horizons: Iterable[int], parameters) -> None:
+    """Figure 5: the same on Shakespeare."""
+    for ax, iterate in _curves(fig, unsampled, sampled, horizons):
+        ax.set(title=f"{iterate} iterate", xlabel="round", ylim=(0, None))
+    fig.axes[0].set_ylabel("excess loss (nats per word)")
+    fig.legend(title=f"sampling, C = {parameters.budget_share:g} p")
+
+
+def _curves(fig: Drawing, unsampled: Runs, sampled: Runs, horizons: Iterable[int]) -> Iterable[tuple]:
+    panels = fig.panels(list(judge.ITERATES), sharey=True)
+    for ax, iterate in panels:
+        fig.curve(ax, unsampled, judge.ITERATES[iterate], label="none")
+        for rule, label in SAMPLINGS.items():
+            fig.curve(ax, sampled.select(sampling=rule), judge.ITERATES[iterate], label=label)
+        mark_horizons(ax, horizons)
+    return panels
+
+
+def against_budget(fig: Drawing, by_budget: Runs, unsampled: Runs, budgets: Sequence[int]) -> None:
+    """Figure 4: the loss after the main horizon against the budget."""
+    horizon = studies.MAIN_HORIZON
+    for ax, iterate in fig.panels(list(judge.ITERATES), sharey=True):
+        for rule in ("uniform", "weighted"):
+            runs = [by_budget.select(sampling=rule, budget=budget) for budget in budgets]
+            fig.curve(ax, budgets, np.stack([judge.at(one, iterate, horizon) for one in runs], axis=1), label=rule)
+        floor = judge.at(unsampled, iterate, horizon)[0]
+        fig.record((iterate, "none"), {"mean": floor})
+        ax.axhline(floor, color=figures.look("none").colour, linewidth=1.2, label="none (C = q)")
+        budget_axis(ax, f"{iterate} iterate, {horizon:,} rounds")
+    fig.axes[0].set_ylabel("KL divergence from the true mixture")
+    fig.legend()
+
+
+def larger_ensemble(fig: Drawing, larger: Runs, unsampled: Runs) -> None:
+    """Appendix D: a thousand predictors and three budgets."""
+    panels = [(rule, iterate) for rule in studies.SAMPLED for iterate in judge.ITERATES]
+    for ax, (rule, iterate) in fig.panels(panels, sharey=True):  # pyright: ignore[reportArgumentType] names are pairs
+        column = judge.ITERATES[iterate]
+        fig.curve(ax, unsampled, column, label="all 1000", look_as="none", record=(rule, iterate, "none"))
+        for budget, looks in _BUDGET_LOOKS.items():
+            runs, place = larger.select(sampling=rule, budget=budget), (rule, iterate, str(budget))
+            fig.curve(ax, runs, column, label=f"C = {budget}", look_as=looks, record=place)
+        ax.set(title=f"{rule}, {iterate}", xlabel="round", ylim=(0, None))
+        ax.locator_params(axis="x", nbins=3)
+    fig.axes[0].set_ylabel("KL divergence from the true mixture")
+    fig.legend(title="predictors sent per round")
+
+
+def aflboost(fig: Drawing, fixed: Runs, simplex: Runs, sampled: Mapping[str, Runs], radius: float) -> None:
+    """AFLBoost's worst domain and its duality gap along the rounds, and every domain at the end.
+
+    Parameters
+    ----------
+    fig
+        Where to draw.
+    fixed, simplex
+        The runs without sampling; of these AFLBoost's on the whole simplex, with both weightings.
+    sampled
+        Label to runs with sampling.
+    radius
+        The information radius of the domains.
+    """
+    plain, capped = fixed.select(method="FedBoost"), fixed.select(cap=studies.CAP)
+    right_weights, as_printed = (simplex.select(weighting=weighting) for weighting in ("domains", "printed"))
+    curves = {"AFLBoost": right_weights, "AFLBoost, as printed": as_printed, **sampled}
+    left, middle, right = fig.subplots(1, 3)
+    fig.data["information radius"] = radius
+    for (name, runs), looks in zip(
+        curves.items(), ("aflboost", "approx fedavg", "fedsgd", "agnostic fedavg"), strict=True
+    ):
+        fig.curve(left, runs, "average_worst", label=name, look_as=looks, record=(name, "worst"))
+        fig.record((name, "bound on the gap"), figures.series(runs.rounds, runs.column("gap_bound")))
+        figures.curve(middle, runs.rounds[1:], runs.column("gap_bound")[:, 1:], label=name, look_as=looks)
+    worst_of_fedboost = plain.final("domain_losses")[0].max()
+    left.axhline(worst_of_fedboost, color=figures.look("fedboost").colour, linewidth=1.2, label="FedBoost, at the end")
+    figures.published_line(left, radius, label="information radius R")
+    left.set(xlabel="round", ylabel="KL divergence of the worst domain", ylim=(0, None), title="worst domain")
+    left.locator_params(axis="x", nbins=5)
+    middle.set(xlabel="round", ylabel="bound on the duality gap", xscale="log", yscale="log")
+    middle.set(title="duality gap, at most")
+    bars = {"FedBoost": plain, "AFLBoost, Λ = simplex": right_weights, f"AFLBoost, λ ≤ {studies.CAP}": capped}
+    losses = {name: runs.final("domain_losses")[0] for name, runs in bars.items()}
+    for name, values in losses.items():
+        fig.record(("domains", name), values)
+    bars_by_domain(right, losses, ("fedboost", "aflboost", "fedsgd"), trials.DOMAIN_NAMES)
+    figures.published_line(right, radius, label="information radius R")
+    right.set(ylabel="KL divergence", title="each domain at the end, unsampled")
+    right.legend(fontsize=9)
+    fig.legend()
 
 
 def mark_horizons(ax, horizons: Iterable[int]) -> None:
@@ -40,6 +145,53 @@ def bars_by_domain(ax, losses: Mapping[str, np.ndarray], looks: Sequence[str], d
         places = np.arange(values.size) + (position - 1) * _BAR
         ax.bar(places, values, _BAR, label=name, color=figures.look(look).colour)
     ax.set_xticks(range(len(domains)), [name.replace(" ", "\n") for name in domains])
+
+
+def budget_use(use: Runs, budget: float) -> list[dict]:
+    """What rounds send, for every size of the ensemble and both rules."""
+    rows = []
+    for q in studies.ENSEMBLE_SIZES:
+        for rule in ("uniform", "weighted"):
+            runs = use.select(elements=q, sampling=rule)
+            row = {"q": q, "sampling": rule, "C": budget}
+            row |= {
+                "expected at the start": runs.column("expected_cost")[:, 0].mean(),
+                "expected at the end": runs.column("expected_cost")[:, -1].mean(),
+                "sent, mean": runs.final("mean_cost").mean(),
+                "sent, largest": runs.final("largest_cost").max(),
+                "rounds above C, %": 100 * runs.final("overshoot").mean(),
+            }
+            rows.append(row)
+    return rows
+
+
+def late_budget(sampled: Runs, last: int) -> dict[str, dict]:
+    """What weighted and water-filled sampling send early and late, and where they end."""
+    found = {}
+    for rule, label in SAMPLINGS.items():
+        runs = sampled.select(sampling=rule)
+        found[label] = {
+            "sent per round over the first 1,000 rounds": runs.final("cost").mean(),
+            f"expected after {last:,} rounds": runs.column("expected_cost")[:, -1].mean(),
+            f"loss, average iterate, {studies.MAIN_HORIZON:,} rounds": judge.at(
+                runs, "average", studies.MAIN_HORIZON
+            ).mean(),
+        }
+    return {label: numbers for label, numbers in found.items() if label != "uniform"}
+
+
+def squared_losses(squared: Runs) -> list[dict]:
+    """Losses on the densities of Section 4.2 by rule, gradient and number of rounds."""
+    rows = []
+    for rule, kind in studies.SQUARED_WAYS:
+        row = {"sampling": rule, "gradient": kind}
+        for rounds in studies.SQUARED_ROUNDS:
+            runs = squared.select(sampling=rule, gradient=kind, rounds=rounds)
+            found = interval_of(judge.at(runs, "average", rounds))
+            row |= {f"T = {rounds:,}": found.mean, f"± at {rounds:,}": found.high - found.mean}
+        first, last = (np.log(row[f"T = {rounds:,}"]) for rounds in (400, 40_000))
+        rows.append(row | {"slope in log T": (last - first) / np.log(100)})
+    return rows
 
 
 def losses_by_horizon(cases) -> list[dict]:
@@ -130,6 +282,22 @@ def _half(values: np.ndarray, interval) -> float:
         return 0.0
     found = interval(values)
     return (found.high - found.low) / 2
+
+
+def worst_by_step(by_step: Mapping[float, Runs]) -> dict[str, float]:
+    """AFLBoost's worst domain at the end, for every step size of λ."""
+    return {
+        f"worst domain with η_λ = {step}": float(runs.column("average_worst")[0, -1])
+        for step, runs in sorted(by_step.items())
+    }
+
+
+def worst_by_smoothing(by_share: Mapping[float, Runs]) -> dict[str, float]:
+    """The least loss of AFLBoost's worst domain on its way, for every smoothing of the predictors."""
+    return {
+        f"least worst-domain loss on the way, smoothing {share}": float(runs.mean("average_worst").min())
+        for share, runs in sorted(by_share.items())
+    }
 
 
 def orders(sensitivity, unsampled, corpora, words_unsampled, horizons) -> pd.DataFrame:

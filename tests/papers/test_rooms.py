@@ -9,6 +9,7 @@ from fedrepro.reproduction.paper import declaration, folder, keys
 from fedrepro.reproduction.paper.parameters import code_cells, parameters_cell
 
 PAPERS = "fedrepro.papers"
+MOST_LINES = 250  # of code in a notebook, with comments and empty ones
 
 
 def imported(source: str) -> set[str]:
@@ -64,3 +65,9 @@ def test_a_notebook_begins_with_its_algorithm_in_five_lines_and_an_explorer(key)
     assert len(first.splitlines()) <= 5 and f"from {PAPERS}.{key}.explorer import" in first
     assert second == f'fedrepro.explore("{key}")'
     assert (folder(key) / f"{key}.ipynb").stat().st_size < 2_000_000
+
+
+@pytest.mark.parametrize("key", keys())
+def test_a_notebook_is_short(key):
+    lines = sum(len(cell.source.splitlines()) for cell in code_cells(key))
+    assert lines <= MOST_LINES, f"{lines} lines: what draws or lays out a table belongs to papers/{key}/drawings.py"

@@ -8,13 +8,13 @@ from pathlib import Path
 from fedrepro.errors import UserError
 from fedrepro.extras import optional
 from fedrepro.reproduction.paper.schema import Declaration
+from fedrepro.reproduction.report.formulas import PageExporter
 from fedrepro.reproduction.report.words import prose
 
 with optional():
     import nbformat
     from jinja2 import DictLoader
     from markupsafe import Markup
-    from nbconvert import HTMLExporter
 
 _CELLS = """
 {%- extends 'basic/index.html.j2' -%}
@@ -55,7 +55,7 @@ def cells(notebook: Path, declared: Declaration) -> tuple[Markup, list[tuple[str
         raise UserError(f"{notebook} is not the notebook of a run ({problem}).") from None
     for cell in content.cells:
         _name_pictures(cell, notebook.parent, declared)
-    exporter = HTMLExporter(
+    exporter = PageExporter(
         extra_loaders=[DictLoader({"cells.html.j2": _CELLS})],
         template_file="cells.html.j2",
         template_name="basic",

@@ -1,5 +1,7 @@
 """A lab is a copy: what is committed is never written to, and what somebody has written is never lost."""
 
+import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -50,13 +52,23 @@ def test_the_notebooks_themselves_are_no_lab():
 def test_the_command_says_what_it_did(tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(
-        subprocess, "run", lambda command: started.append(command) or subprocess.CompletedProcess([], 0)
+        subprocess, "run", lambda command, env: started.append(command) or subprocess.CompletedProcess([], 0)
     )
     arguments = ["lab", "--folder", str(tmp_path), "--no-browser"]
     said = [CliRunner().invoke(app, [*arguments, *more]).output for more in ([], [], ["--fresh"])]
     assert "were copied" in said[0] and "as you left them; --fresh" in said[1] and "old-1" in said[2]
     assert all(f"--ServerApp.root_dir={tmp_path.resolve()}" in command for command in started)
     assert all("--LabApp.default_url=/lab/tree/start.ipynb" in command for command in started)
+
+
+def test_jupyter_is_told_to_ask_nobody_about_news(monkeypatch):
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "/mine")
+    ours, mine = lab.environment()["JUPYTER_CONFIG_PATH"].split(os.pathsep)
+    told = json.loads((Path(ours) / "labconfig" / "page_config.json").read_text())
+    assert told["disabledExtensions"]["@jupyterlab/apputils-extension:announcements"] is True
+    assert mine == "/mine"
+    monkeypatch.delenv("JUPYTER_CONFIG_PATH")
+    assert lab.environment()["JUPYTER_CONFIG_PATH"] == ours
 
 
 def test_clean_leaves_the_lab_alone(tmp_path):

@@ -30,7 +30,7 @@ def jupyter(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     places = {f"JUPYTER_{name}": str(home / name) for name in ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR")}
     options = ["--ServerApp.token=", "--ServerApp.password=", "--allow-root", "--ServerApp.port_retries=50"]
-    environment = {**os.environ, **places, "JUPYTER_PREFER_ENV_PATH": "1"}
+    environment = {**lab.environment(), **places, "JUPYTER_PREFER_ENV_PATH": "1"}
     server = subprocess.Popen(
         [*lab.command(folder, browser=False), *options],
         stderr=subprocess.PIPE,
@@ -136,6 +136,7 @@ def test_a_slider_of_the_first_notebook_moves_the_picture(visit):
         arg=[cell.locator(".widget-html-content").element_handle(), said],
     )
     assert page.complaints == []
+    assert page.get_by_text("official Jupyter news").count() == 0  # somebody new is asked nothing
 
 
 def test_somebody_who_waits_sees_what_runs(visit, jupyter):

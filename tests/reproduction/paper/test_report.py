@@ -5,14 +5,17 @@ import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
 
+import nbformat
 import numpy as np
 import pytest
 from rocrate.rocrate import ROCrate
 
 from fedrepro import Paper, UserError
 from fedrepro.reproduction import figures, report, results, verdicts
-from fedrepro.reproduction.paper import folder, keys
+from fedrepro.reproduction.paper import declaration, folder, keys
+from fedrepro.reproduction.report.cells import cells
 from fedrepro.reproduction.report.collect import collect
+from fedrepro.reproduction.report.formulas import mathml
 from fedrepro.reproduction.report.handing_on import hand_on
 from fedrepro.reproduction.report.readme import readme, with_tables
 from fedrepro.reproduction.report.site import bibtex, origin
@@ -579,3 +582,28 @@ def test_the_page_is_written_whole_or_not_at_all(output, monkeypatch):
     with pytest.raises(UserError, match="disk is full"):
         report.build(output)
     assert (output / "index.html").read_text() == before
+
+
+# --- formulas of notebooks
+
+
+def test_a_notebook_s_formulas_are_mathml(tiny, tmp_path):
+    source = "The step is $\\frac{1}{\\mu} x_k$ ; `$x$` is code.\n\nIt costs $5.\n\n$$\\sum_k w_k$$\n\n$\\left(x$"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(source)])
+    nbformat.write(notebook, tmp_path / "made.ipynb")
+    body, _ = cells(tmp_path / "made.ipynb", declaration("tiny"))
+    assert "<mfrac>" in body and "<msub><mi>x</mi><mi>k</mi></msub>" in body
+    assert '<math display="block">' in body and "w3.org" not in body
+    assert "It costs $5." in body and "<code>$x$</code>" in body
+    assert "<code>\\left(x</code>" in body  # what cannot be read is shown as it is
+
+
+@pytest.mark.parametrize("key", keys())
+def test_every_formula_of_a_paper_s_notebook_can_be_typeset(key):
+    cells = json.loads((folder(key) / f"{key}.ipynb").read_text(encoding="utf-8"))["cells"]
+    text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    assert "<sub>" not in text and "<sup>" not in text
+    formulas = re.findall(r"\$([^$]+)\$", text)
+    assert len(formulas) > 10
+    for formula in formulas:
+        assert mathml(formula).startswith("<math"), formula
