@@ -60,6 +60,7 @@ class Number(_Part):
     low: float
     high: float
     place: Place
+    reading: dict[str, str] = {}  # under which it was published, where that is not the primary one
 
 
 class Table(Exhibit):

@@ -1,10 +1,13 @@
 """What each claim of Omni-Fedge is judged on: one comparison per panel and reading of the paper.
 
 The whole experiment is read in three ways: as the paper prints it, as the authors' code does it, and on equal terms.
-The functions take one value per seed for each reading, under the names of ``paper.toml``.
+Claims about local training are also read by how long it is and on which images its training accuracy is measured, and
+rounds are counted to two accuracies. The functions take one value per seed for each reading, under the names of
+``paper.toml``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -12,33 +15,46 @@ from fedrepro.algorithms.nodes.omni_fedge import weights_of
 from fedrepro.reproduction.verdicts import Comparison, equal, less, more, unavailable
 
 Values = Sequence[float] | np.ndarray
+Axes = Mapping[str, str]
 OURS = "Omni-Fedge"
+ASKED_FOR, END_OF_FEDSGD = "the level asked for", "what FedSGD ends at"  # the accuracy to which rounds are counted
+OF_THE_EXPERIMENT, LONGER = "as in the experiment", "ten times as long"  # local training
+TRAINING_IMAGES, ALL_IMAGES = "training images", "all images"  # on which its training accuracy is measured
 _AHEAD = {"words": ("ahead of", "behind")}
 
 
 def by_reading(
-    compare: Callable[..., Comparison], pairs: Mapping[str, tuple[Values, Values]], other: str, setting: str, **words
+    compare: Callable[..., Comparison],
+    pairs: Mapping[str, tuple[Values, Values]],
+    other: str,
+    setting: str,
+    further: Axes = MappingProxyType({}),
+    **words,
 ) -> list[Comparison]:
-    """Omni-Fedge and another method, under each reading."""
+    """Omni-Fedge and another method, under each reading of the experiment and given values of further axes."""
     return [
-        compare(ours, theirs, setting=setting, names=(OURS, other), reading={"experiment": reading}, **words)
+        compare(ours, theirs, setting=setting, names=(OURS, other), reading={"experiment": reading, **further}, **words)
         for reading, (ours, theirs) in pairs.items()
     ]
 
 
-def beats(pairs: Mapping[str, tuple[Values, Values]], other: str, setting: str) -> list[Comparison]:
+def beats(
+    pairs: Mapping[str, tuple[Values, Values]], other: str, setting: str, further: Axes = MappingProxyType({})
+) -> list[Comparison]:
     """Omni-Fedge has a higher accuracy than the other method, under each reading."""
-    return by_reading(more, pairs, other, setting, **_AHEAD)
+    return by_reading(more, pairs, other, setting, further, **_AHEAD)
 
 
-def fewer_rounds(pairs: Mapping[str, tuple[Values, Values]], setting: str) -> list[Comparison]:
-    """Omni-Fedge needs fewer rounds than FedSGD, under each reading."""
-    return by_reading(less, pairs, "FedSGD", setting, **_AHEAD)
+def fewer_rounds(pairs: Mapping[str, tuple[Values, Values]], level: str, setting: str) -> list[Comparison]:
+    """Omni-Fedge needs fewer rounds than FedSGD to an accuracy, under each reading."""
+    return by_reading(less, pairs, "FedSGD", setting, {"level": level}, **_AHEAD)
 
 
-def smaller_gap(pairs: Mapping[str, tuple[Values, Values]], other: str, setting: str) -> list[Comparison]:
+def smaller_gap(
+    pairs: Mapping[str, tuple[Values, Values]], other: str, setting: str, further: Axes = MappingProxyType({})
+) -> list[Comparison]:
     """Omni-Fedge loses less between training and test data than the other method, under each reading."""
-    return by_reading(less, pairs, other, setting)
+    return by_reading(less, pairs, other, setting, further)
 
 
 def equal_weights(deviations: Mapping[str, Values], tolerance: float, setting: str) -> list[Comparison]:
@@ -88,10 +104,11 @@ def at_the_end(rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.atleast_2d(values)[:, rounds >= 0.9 * rounds[-1]].mean(axis=1)
 
 
-def rounds_to(target: float, rounds: np.ndarray, accuracies: np.ndarray) -> np.ndarray:
-    """When each run (row) first reaches the accuracy, interpolated; infinity where it never does."""
+def rounds_to(targets: float | np.ndarray, rounds: np.ndarray, accuracies: np.ndarray) -> np.ndarray:
+    """When each run (row) first reaches the accuracy, or its own one, interpolated; infinity where it never does."""
     found = []
-    for run in np.atleast_2d(accuracies):
+    runs = np.atleast_2d(accuracies)
+    for run, target in zip(runs, np.broadcast_to(targets, len(runs)), strict=True):
         reached = np.flatnonzero(run >= target)
         if reached.size == 0:
             found.append(np.inf)

@@ -22,8 +22,8 @@ CONTROLS = (
     Choice("weights", ("inverse", "inverse-sum", "root-sum"), "problem of the weights"),
     Slider("step", 0.02, 0.002, 0.5, "η, step", step=0.05, log=True),
 )
-FULL_RUN = {"two groups": ("weights", "two groups", "Algorithm 1, rounds 101 to 300")}
-FULL_RUN["i.i.d."] = ("weights", "i.i.d.", "Algorithm 1, rounds 101 to 300")
+FULL_RUN = {nodes: ("weights", nodes, "as printed, rounds 101 to 300") for nodes in ("two groups", "i.i.d.")}
+CURVE = ("as printed", "test data", "Omni-Fedge")  # of the full run, in a panel of Figure 1
 
 
 def draw(scene: Scene, *, nodes: str, first_group: int, shared_layers: int, weights: str, step: float) -> None:
@@ -48,7 +48,7 @@ def draw(scene: Scene, *, nodes: str, first_group: int, shared_layers: int, weig
     left, *maps = scene.panels(1.5, *([1] if known is None else [1, 1]))
     accuracy = 100 * trace["test_accuracy"]
     if nodes != "two groups":
-        scene.ghost(left, f"figure-1-mnist-{SPLITS[nodes]}", "test", "Omni-Fedge")
+        scene.ghost(left, f"figure-1-mnist-{SPLITS[nodes]}", *CURVE)
         published = scene.published(f"figure-1-mnist-{SPLITS[nodes]}", "omni_fedge_test")
         scene.star(left, PAPER_ROUNDS, published)
     left.plot(trace["round"], accuracy, color="0.6", linewidth=0.8)

@@ -18,7 +18,8 @@ FROM_SCRATCH = [panel for panel in studies.PANELS if panel[1] == "noniid"]
 READ_OFF = [panel for panel in studies.PANELS if panel != ("mnist", "iid")]  # whose plot has one axis label
 RELEASED_TARGET = 85  # percent on non-i.i.d. MNIST, to which rounds can be read off the released plot
 TERMS = ("objective", "complexity", "printed_deviation", "deviation", "largest loss", "bound", "risk")
-CHANGED = ("fit", "weights", "rows", "sharing", "common_start", "task_steps")  # what deviations change
+
+LENGTH, MEASURED_ON = "local-training", "local-accuracy"  # axes of readings
 
 Panel = tuple[str, str]
 
@@ -42,12 +43,15 @@ class Figure1:
     ----------
     runs
         Panel to its runs.
+    longer
+        Data set to the runs of longer local training.
     parameters
         The notebook's parameters.
     """
 
-    def __init__(self, runs: Mapping[Panel, Runs], parameters: Any):
+    def __init__(self, runs: Mapping[Panel, Runs], longer: Mapping[str, Runs], parameters: Any):
         self.runs = runs
+        self.longer = longer
         self.parameters = parameters
         self.targets = {"mnist": parameters.mnist_accuracy, "fmnist": parameters.fmnist_accuracy}
 
@@ -69,7 +73,14 @@ class Figure1:
         """Training less test accuracy at the end, one value per seed."""
         return self.end(panel, setting, method, "train") - self.end(panel, setting, method)
 
-    def rounds_to(self, panel: Panel, setting: str, method: str, target: float | None = None) -> np.ndarray:
+    def after_longer(self, panel: Panel, what: str = "test") -> np.ndarray:
+        """What local training of ten times as many steps ends at, one value per seed."""
+        data_set, split = panel
+        return self.longer[data_set].select(split=split).column(what)[:, 0]
+
+    def rounds_to(
+        self, panel: Panel, setting: str, method: str, target: float | np.ndarray | None = None
+    ) -> np.ndarray:
         """Rounds to the accuracy that is asked for, one value per seed; all rounds where it is never reached."""
         level = self.targets[panel[0]] if target is None else target
         needed = judge.rounds_to(level, self.runs[panel].rounds, self.values(panel, setting, method))
@@ -176,35 +187,85 @@ class Figure1:
 
     # --- claims -----------------------------------------------------------------------------------------------------
 
-    def beats(self, panel: Panel, other: str, part: str = "test") -> list[Comparison]:
-        """Omni-Fedge against another method, at the end."""
-        pairs = {s: (self.end(panel, s, OMNI_FEDGE, part), self.end(panel, s, other, part)) for s in studies.SETTINGS}
-        return judge.beats(pairs, OTHERS[other], title_of(panel))
+    def beats(self, panel: Panel, other: str) -> list[Comparison]:
+        """Omni-Fedge against FedSGD, or against local training of either length, on test data at the end."""
+        if other == FEDSGD:
+            return self._beats_fedsgd(panel, "test")
+        found = []
+        for length, theirs in self._local_ends(panel, "test").items():
+            pairs = {s: (self.end(panel, s, OMNI_FEDGE), theirs[s]) for s in studies.SETTINGS}
+            found += judge.beats(pairs, OTHERS[LOCAL], title_of(panel), {LENGTH: length})
+        return found
 
     def training_beats(self, other: str) -> list[Comparison]:
-        """The same on training data, in all panels."""
-        return self._in(studies.PANELS, lambda panel: self.beats(panel, other, "train"))
+        """The same on training data, in all panels; as released also by what the code calls local training accuracy."""
+
+        def compare(panel):
+            if other == FEDSGD:
+                return self._beats_fedsgd(panel, "train")
+            found = []
+            for further, theirs in self._local_training_accuracies(panel):
+                pairs = {s: (self.end(panel, s, OMNI_FEDGE, "train"), values) for s, values in theirs.items()}
+                found += judge.beats(pairs, OTHERS[LOCAL], title_of(panel), further)
+            return found
+
+        return self._in(studies.PANELS, compare)
+
+    def _beats_fedsgd(self, panel: Panel, part: str) -> list[Comparison]:
+        pairs = {s: (self.end(panel, s, OMNI_FEDGE, part), self.end(panel, s, FEDSGD, part)) for s in studies.SETTINGS}
+        return judge.beats(pairs, OTHERS[FEDSGD], title_of(panel))
+
+    def _local_ends(self, panel: Panel, part: str) -> dict[str, dict[str, np.ndarray]]:
+        """Length of local training to setting to what it ends at."""
+        longer = self.after_longer(panel, part)
+        return {
+            judge.OF_THE_EXPERIMENT: {s: self.end(panel, s, LOCAL, part) for s in studies.SETTINGS},
+            judge.LONGER: dict.fromkeys(studies.SETTINGS, longer),
+        }
+
+    def _local_training_accuracies(self, panel: Panel) -> Iterator[tuple[dict[str, str], dict[str, np.ndarray]]]:
+        """Every reading of local training's training accuracy, but for the experiment, with its values by setting."""
+        for length, by_setting in self._local_ends(panel, "train").items():
+            yield {LENGTH: length, MEASURED_ON: judge.TRAINING_IMAGES}, by_setting
+        of_the_code = {RELEASED: self.end(panel, RELEASED, LOCAL, "all images")}
+        yield {LENGTH: judge.OF_THE_EXPERIMENT, MEASURED_ON: judge.ALL_IMAGES}, of_the_code
 
     def smaller_gaps(self) -> list[Comparison]:
         """Omni-Fedge loses less between training and test data than the other methods, in all panels."""
         found = []
         for panel in studies.PANELS:
-            for other, name in OTHERS.items():
-                setting = f"{title_of(panel)}, {name}"
+            for other, compare in ((FEDSGD, self._smaller_than_fedsgd), (LOCAL, self._smaller_than_local)):
+                setting = f"{title_of(panel)}, {OTHERS[other]}"
+                found += verdicts.if_available(
+                    setting, lambda panel=panel, setting=setting, compare=compare: compare(panel, setting)
+                )
+        return found
 
-                def compare(panel=panel, other=other, name=name, setting=setting):
-                    pairs = {s: (self.gap(panel, s, OMNI_FEDGE), self.gap(panel, s, other)) for s in studies.SETTINGS}
-                    return judge.smaller_gap(pairs, name, setting)
+    def _smaller_than_fedsgd(self, panel: Panel, setting: str) -> list[Comparison]:
+        pairs = {s: (self.gap(panel, s, OMNI_FEDGE), self.gap(panel, s, FEDSGD)) for s in studies.SETTINGS}
+        return judge.smaller_gap(pairs, OTHERS[FEDSGD], setting)
 
-                found += verdicts.if_available(setting, compare)
+    def _smaller_than_local(self, panel: Panel, setting: str) -> list[Comparison]:
+        tests, found = self._local_ends(panel, "test"), []
+        for further, trains in self._local_training_accuracies(panel):
+            pairs = {
+                s: (self.gap(panel, s, OMNI_FEDGE), train - tests[further[LENGTH]][s]) for s, train in trains.items()
+            }
+            found += judge.smaller_gap(pairs, OTHERS[LOCAL], setting, further)
         return found
 
     def fewer_rounds(self) -> list[Comparison]:
         """Omni-Fedge needs fewer rounds than FedSGD, in the panels that start from scratch."""
 
         def compare(panel):
-            pairs = {s: tuple(self.rounds_to(panel, s, m) for m in (OMNI_FEDGE, FEDSGD)) for s in studies.SETTINGS}
-            return judge.fewer_rounds(pairs, title_of(panel))
+            found = []
+            for level in (judge.ASKED_FOR, judge.END_OF_FEDSGD):
+                pairs = {}
+                for s in studies.SETTINGS:
+                    target = self.end(panel, s, FEDSGD) if level == judge.END_OF_FEDSGD else None
+                    pairs[s] = tuple(self.rounds_to(panel, s, m, target) for m in (OMNI_FEDGE, FEDSGD))
+                found += judge.fewer_rounds(pairs, level, title_of(panel))
+            return found
 
         return self._in(FROM_SCRATCH, compare)
 
@@ -231,7 +292,29 @@ class Figure1:
             for one in verdicts.if_available(title_of(panel), lambda panel=panel: compare(panel))
         ]
 
-    # --- errata -----------------------------------------------------------------------------------------------------
+    # --- errata and choices -----------------------------------------------------------------------------------------
+
+    def rounds_on_iid(self) -> dict[str, dict[str, float]]:
+        """Rounds to the accuracy that is asked for in the i.i.d. panels, where they start from scratch."""
+        panels = {panel: runs for panel, runs in self.runs.items() if panel not in FROM_SCRATCH}
+        return {
+            f"{title_of(panel)}, {setting}": {
+                method: float(self.rounds_to(panel, setting, method).mean()) for method in (OMNI_FEDGE, FEDSGD)
+            }
+            for panel in at_hand(panels)
+            for setting in (PRINTED, FAIR)
+        }
+
+    def lengths_of_local_training(self) -> dict[str, dict[str, float]]:
+        """Test accuracies of local training by its length."""
+        return {
+            title_of(panel): {
+                "as released": float(self.end(panel, RELEASED, LOCAL).mean()),
+                "as many steps as rounds": float(self.end(panel, FAIR, LOCAL).mean()),
+                judge.LONGER: float(self.after_longer(panel).mean()),
+            }
+            for panel in at_hand(self.runs)
+        }
 
     def by_start(self, starts: Runs) -> dict[str, float]:
         """Test accuracies of the code's methods on MNIST from either start."""
@@ -335,8 +418,8 @@ def deviations(runs: Runs, parameters: Any, *names: str) -> dict[str, dict[str, 
     """Test accuracies where one thing of Algorithm 1 is changed."""
     found: dict[str, float | str] = {}
     for name in names:
-        wanted = studies.changes(name, parameters.task_steps)
-        chosen = [run for run in runs if all(run.settings.get(key) == wanted.get(key) for key in CHANGED)]
+        wanted = studies.settings_of_a_deviation(name, parameters)
+        chosen = [run for run in runs if dict(run.settings) == wanted]
         last = np.array([run.trace["test"][-1] for run in chosen])
         lost = int((~np.isfinite(last)).sum())
         found[name] = f"the loss grew beyond all bounds in {lost} of {last.size} seeds" if lost else float(last.mean())

@@ -5,14 +5,17 @@ import itertools
 from fedrepro.papers.omni_fedge.trials import (
     FAIR,
     FEDSGD,
+    MOST_OF_A_CLASS,
     NAMES,
     OF_THE_CODE,
     OMNI_FEDGE,
     PRINTED,
     RELEASED,
+    TEST_SHARE,
     deviation,
     panel,
     released,
+    step_of_the_code,
     variant,
     weights,
 )
@@ -29,7 +32,9 @@ LAYERS = 3
 FOR_ALL = ("nodes", "width", "step_factor", "batches", "rounds")
 FOR_LOCAL = ("local_epochs", "local_samples", "local_step")
 MANY_STEPS = 10  # times as many on the task part
+LONGER = 10  # times as many steps of local training
 ALL = {"fit": "all"}
+ONE_NETWORK = {"shared_layers": LAYERS, "task_steps": None}
 DEVIATIONS = {  # Algorithm 1, and with something done otherwise; "task_steps" counts the declared ones
     "Algorithm 1": ALL,
     "ten times the steps of line 5": ALL | {"task_steps": MANY_STEPS},
@@ -39,7 +44,13 @@ DEVIATIONS = {  # Algorithm 1, and with something done otherwise; "task_steps" c
     "losses transposed": ALL | {"rows": "data"},
     "the authors' code": OF_THE_CODE | {"task_steps": None},
     "the authors' code from one network": OF_THE_CODE | {"task_steps": None, "common_start": True},
+    "all weights 1/N": ALL | {"step_of_fedsgd": "1"},
+    "all weights 1": ALL | {"step_of_fedsgd": "N"},
+    "FedSGD": ONE_NETWORK | {"step_of_fedsgd": "1"},
+    "FedSGD, N times the step": ONE_NETWORK | {"step_of_fedsgd": "N"},
+    "FedSGD, 4 N times the step": ONE_NETWORK | {"step_of_fedsgd": "4 N"},
 }
+ABOVE_ALL_LOSSES = 100.0  # a floor under which all weights are alike
 
 
 def evaluation_rounds(rounds: int) -> list[int]:
@@ -61,7 +72,8 @@ def other_start(split: str) -> str:
 
 def studies(parameters) -> dict[str, Study]:
     """Every study of the paper for the given parameters, by name."""
-    return _panels(parameters) | _starts(parameters) | _weights(parameters) | _variants(parameters)
+    parts = (_panels, _longer, _starts, _weights, _variants)
+    return {name: study for part in parts for name, study in part(parameters).items()}
 
 
 def _given(parameters, *names: str) -> dict:
@@ -87,6 +99,41 @@ def _panels(parameters) -> dict[str, Study]:
             name=name, trial=panel, settings=[settings], seeds=range(parameters.seeds), data=[NAMES[data_set]]
         )
     return made
+
+
+def _longer(parameters) -> dict[str, Study]:
+    """Local training ten times as long as Omni-Fedge, with its step and in minibatches of about the same size.
+
+    The networks before the first round of a FedSGD that starts from them.
+    """
+    epochs = LONGER * max(1, round(parameters.rounds / parameters.batches))
+    made = {}
+    for data_set, full_name in NAMES.items():
+        settings = [
+            _given(parameters, *(name for name in FOR_ALL if name != "rounds"), "shared_layers")
+            | {
+                "split": split,
+                "pool": _pool(parameters, data_set, split),
+                "method": FEDSGD,
+                "start": "local",
+                "rounds": 1,
+                "evaluate": [0],
+                "local_epochs": epochs,
+                "local_samples": _samples_of_a_minibatch(parameters, data_set, split),
+                "local_step": step_of_the_code(data_set, parameters.nodes, parameters.step_factor),
+            }
+            for split in SPLITS
+        ]
+        name, seeds = f"{data_set}-longer", range(parameters.seeds)
+        made[name] = Study(name=name, trial=released, settings=settings, seeds=seeds, data=[full_name])
+    return made
+
+
+def _samples_of_a_minibatch(parameters, data_set: str, split: str) -> int:
+    """In the mean over nodes."""
+    kept = MOST_OF_A_CLASS / 2 if split == "noniid" else 1.0
+    of_a_node = kept * (1 - TEST_SHARE) * _pool(parameters, data_set, split) / parameters.nodes
+    return max(1, round(of_a_node / parameters.batches))
 
 
 def _starts(parameters) -> dict[str, Study]:
@@ -132,23 +179,38 @@ def _weights(parameters) -> dict[str, Study]:
     return {name: Study(name=name, trial=weights, settings=settings, seeds=range(parameters.seeds), data=["mnist"])}
 
 
-def changes(name: str, task_steps: int) -> dict:
-    """The settings of a deviation."""
-    changed = DEVIATIONS[name]
-    times = changed.get("task_steps", 1)
-    steps = {} if times is None else {"task_steps": times * task_steps}
-    return {key: value for key, value in changed.items() if key != "task_steps"} | steps
+def changes(name: str, parameters) -> dict:
+    """The settings of a deviation.
+
+    Below a floor above all losses every weight is the floor's, and the shared part takes (1/N) Σ_l Σ_j of as many equal
+    gradients: N/floor times the step of FedSGD, which it is where all layers are shared.
+    """
+    changed = dict(DEVIATIONS[name])
+    times, of_fedsgd = changed.pop("task_steps", 1), changed.pop("step_of_fedsgd", None)
+    if times is not None:
+        changed["task_steps"] = times * parameters.task_steps
+    if of_fedsgd is not None:
+        factor = {"1": 1, "N": parameters.nodes, "4 N": 4 * parameters.nodes}[of_fedsgd]
+        changed["floor"] = ABOVE_ALL_LOSSES
+        changed["step_factor"] = parameters.step_factor * factor * ABOVE_ALL_LOSSES / parameters.nodes
+    return changed
+
+
+def settings_of_a_deviation(name: str, parameters) -> dict:
+    """All settings of its trials."""
+    return _of_a_variant(parameters) | changes(name, parameters)
+
+
+def _of_a_variant(parameters) -> dict:
+    where = {"split": "noniid", "pool": parameters.pool_mnist, "evaluate": [0, parameters.small_rounds]}
+    return _small(parameters) | where
 
 
 def _variants(parameters) -> dict[str, Study]:
-    common = _small(parameters) | {
-        "split": "noniid",
-        "pool": parameters.pool_mnist,
-        "evaluate": [0, parameters.small_rounds],
-    }
+    common = _of_a_variant(parameters)
     declared = {
         "split-layer": (variant, [common | {"shared_layers": number} for number in range(LAYERS + 1)]),
-        "deviations": (deviation, [common | changes(name, parameters.task_steps) for name in DEVIATIONS]),
+        "deviations": (deviation, [settings_of_a_deviation(name, parameters) for name in DEVIATIONS]),
     }
     seeds = range(parameters.side_seeds)
     return {

@@ -6,14 +6,18 @@ import pytest
 from fedrepro.algorithms.nodes.omni_fedge import bound_terms
 from fedrepro.data.catalogue.content import Images
 from fedrepro.errors import UserError
-from fedrepro.papers.omni_fedge import checks, studies, trials
+from fedrepro.papers.omni_fedge import checks, drawings, explorer, measures, studies, trials
 from fedrepro.papers.omni_fedge import claims as judge
+from fedrepro.reproduction.figures import Drawing
 from fedrepro.reproduction.paper import check, declaration, resolve
+from fedrepro.reproduction.paper.judging import judged_claim, number
 from fedrepro.reproduction.paper.parameters import as_object
+from fedrepro.reproduction.study.runs import Run, Runs
 from fedrepro.reproduction.verdicts import Comparison
 from fedrepro.reproduction.verdicts import judge as judge_comparisons
 from fedrepro.reproduction.verdicts.comparisons import FEWEST_SEEDS
 from fedrepro.reproduction.verdicts.sentences import fill
+from fedrepro.trace import Trace
 
 SEEDS = 6
 PANELS = ("mnist-iid", "mnist-noniid", "fmnist-iid", "fmnist-noniid")
@@ -47,6 +51,22 @@ def test_every_id_of_the_paper_is_declared():
         "pac-bound-holds",
     }
     assert set(declared.readings["experiment"].values) == set(studies.SETTINGS)
+    assert set(declared.readings["level"].values) == {judge.ASKED_FOR, judge.END_OF_FEDSGD}
+    assert set(declared.readings[measures.LENGTH].values) == {judge.OF_THE_EXPERIMENT, judge.LONGER}
+    assert set(declared.readings[measures.MEASURED_ON].values) == {judge.TRAINING_IMAGES, judge.ALL_IMAGES}
+
+
+def test_the_released_leads_are_those_of_the_released_values():
+    declared = declaration("omni_fedge")
+    values = {cell: one.value for cell, one in declared.tables["released-values"].numbers.items()}
+    for panel in PANELS[1:]:
+        for other, name in (("fedsgd", "FedSGD"), ("local", "local")):
+            ((setting, one),) = declared.claims[f"beats-{other}-{panel}"].published.items()
+            assert setting == TITLES[panel] and one.reading == {"experiment": trials.RELEASED}
+            assert one.value == pytest.approx(values[f"{setting}, Omni-Fedge test"] - values[f"{setting}, {name} test"])
+    (lead,) = declared.claims["fewer-rounds"].published.values()
+    to_85 = [values[f"MNIST non-i.i.d., rounds to 85 %, {name}"] for name in ("FedSGD", "Omni-Fedge")]
+    assert lead.value == to_85[0] - to_85[1]
 
 
 @pytest.mark.parametrize("profile", ["quick", "full"])
@@ -221,11 +241,42 @@ def test_groups_are_seen_in_the_weights(made_up_images):
 
 def test_variants_differ(made_up_images):
     common = SMALL | {"seed": 0, "data": {"mnist": "full"}, "split": "noniid"}
-    changes = [studies.changes(name, 2) for name in studies.DEVIATIONS]
+    changed = {"task_steps": 2, "nodes": 3, "step_factor": 100.0}
+    parameters = as_object(resolve(declaration("omni_fedge"), "quick", changed))
+    changes = [studies.changes(name, parameters) for name in studies.DEVIATIONS]
     assert all(changes.count(one) == 1 for one in changes)
     assert changes[0] == {"fit": "all", "task_steps": 2} and changes[1] == {"fit": "all", "task_steps": 20}
-    found = [trials.variant(**common, **one).to_bytes() for one in (*changes[:3], changes[-1], {"shared_layers": 1})]
+    chosen = (*changes[:3], *changes[7:], {"shared_layers": 1})
+    found = [trials.variant(**(common | one)).to_bytes() for one in chosen]
     assert len(set(found)) == len(found)
+
+
+def test_with_all_layers_shared_and_equal_weights_it_is_fedsgd(made_up_images):
+    parameters = as_object(resolve(declaration("omni_fedge"), "quick", {"nodes": 3, "step_factor": 100.0}))
+    common = SMALL | {"seed": 0, "data": {"mnist": "full"}, "split": "noniid"}
+    panel = trials.panel(**IN_A_PANEL, split="noniid", start="scratch")
+    ours = trials.variant(**(common | studies.changes("FedSGD", parameters)))
+    np.testing.assert_allclose(ours["test"], panel["fair/FedSGD/test"], atol=0.5)
+    assert ours["test"][-1] > ours["test"][0]
+    thrice = IN_A_PANEL | {"step_factor": 300.0}
+    faster = trials.variant(**(common | studies.changes("FedSGD, N times the step", parameters)))
+    panel = trials.panel(**thrice, split="noniid", start="scratch")
+    np.testing.assert_allclose(faster["test"], panel["fair/FedSGD/test"], atol=0.5)
+
+
+def test_longer_local_training_is_that_of_the_experiment_on_equal_terms_but_longer(made_up_images):
+    """Ten times as many steps, of the same size, on about as many images; what it ends at stands before round 1."""
+    parameters = as_object(resolve(declaration("omni_fedge"), "full", {}))
+    for name, images in (("mnist", (6, 6)), ("fmnist", (6, 3))):
+        study = studies.studies(parameters)[f"{name}-longer"]
+        assert [one["local_samples"] for one in study.settings] == list(images)
+        assert {one["local_epochs"] for one in study.settings} == {100} and len(study.seeds) == parameters.seeds
+        step = {one["local_step"] for one in study.settings}
+        assert step == {trials.step_of_the_code(name, 5, 100.0)}
+    given = {name: IN_A_PANEL[name] for name in IN_A_PANEL if name != "task_steps"}
+    of_the_code = trials.panel(**IN_A_PANEL, split="iid", start="local").final["as released/local/test"]
+    same = trials.released(**(given | {"rounds": 1, "evaluate": [0]}), split="iid", start="local", method="FedSGD")
+    assert same["test"][0] == of_the_code
 
 
 def test_a_deviation_that_diverges_is_a_result(made_up_images, monkeypatch):
@@ -286,23 +337,50 @@ TITLES = {
 }
 
 
+def readings_of(other: str) -> list[dict[str, str]]:
+    """What local training is read as; there is one FedSGD."""
+    lengths = (judge.OF_THE_EXPERIMENT, judge.LONGER) if other == "local" else ()
+    return [{measures.LENGTH: length} for length in lengths] or [{}]
+
+
 @pytest.mark.parametrize("panel", PANELS)
 @pytest.mark.parametrize(("other", "name"), [("fedsgd", "FedSGD"), ("local", "local training")])
 def test_beating_another_method_needs_all_readings(other, name, panel):
-    def of(pairs) -> str:
-        return word(f"beats-{other}-{panel}", judge.beats(pairs, name, TITLES[panel]))
+    def of(*pairs) -> str:
+        all_pairs = zip(readings_of(other), pairs * 2, strict=False)
+        found = [one for further, two in all_pairs for one in judge.beats(two, name, TITLES[panel], further)]
+        return word(f"beats-{other}-{panel}", found)
 
     assert of(against(around(90), around(88))) == "reproduced"
     assert of(settings_of((around(90), around(91)), (around(91), around(89)), (around(90), around(92)))) == "depends"
     assert of(against(around(90), around(92))) == "not-reproduced"
     noise = np.where(np.arange(SEEDS) % 2, 60.0, 118.0)
     assert of(against(around(90), noise)) == "inconclusive"  # noise decides nothing
+    if other == "local":  # a longer one may be ahead
+        assert of(against(around(90), around(88)), against(around(90), around(92))) == "depends"
+
+
+def readings_of_training(other: str) -> list[tuple[dict[str, str], tuple[str, ...]]]:
+    """The readings but for the experiment, and the experiments in which each is looked at."""
+    if other == "fedsgd":
+        return [({}, studies.SETTINGS)]
+    on_training = [
+        (one | {measures.MEASURED_ON: judge.TRAINING_IMAGES}, studies.SETTINGS) for one in readings_of(other)
+    ]
+    on_all = {measures.LENGTH: judge.OF_THE_EXPERIMENT, measures.MEASURED_ON: judge.ALL_IMAGES}
+    return [*on_training, (on_all, (trials.RELEASED,))]
 
 
 @pytest.mark.parametrize(("other", "name"), [("fedsgd", "FedSGD"), ("local", "local training")])
 def test_training_accuracy_can_be_lower(other, name):
     def of(*pairs) -> str:
-        found = [one for panel, two in zip(PANELS, pairs, strict=True) for one in judge.beats(two, name, TITLES[panel])]
+        further = readings_of_training(other)
+        found = [
+            one
+            for panel, two in zip(PANELS, pairs, strict=True)
+            for axes, settings in further
+            for one in judge.beats({s: two[s] for s in settings}, name, TITLES[panel], axes)
+        ]
         return word(f"training-beats-{other}", found)
 
     more, less = against(around(90), around(88)), against(around(88), around(90))
@@ -315,8 +393,10 @@ def test_a_larger_gap_is_no_better_generalisation():
     def of(pairs) -> str:
         found = []
         for panel in PANELS:
-            for name in ("FedSGD", "local training"):
-                found += judge.smaller_gap(pairs, name, f"{TITLES[panel]}, {name}")
+            for other, name in (("fedsgd", "FedSGD"), ("local", "local training")):
+                for further, settings in readings_of_training(other):
+                    chosen = {s: pairs[s] for s in settings}
+                    found += judge.smaller_gap(chosen, name, f"{TITLES[panel]}, {name}", further)
         return word("better-generalisation", found)
 
     assert of(against(around(3), around(5))) == "reproduced"
@@ -327,7 +407,10 @@ def test_a_larger_gap_is_no_better_generalisation():
 
 def test_fewer_rounds_can_fail():
     def of(mnist, fmnist) -> str:
-        found = judge.fewer_rounds(mnist, "MNIST non-i.i.d.") + judge.fewer_rounds(fmnist, "FMNIST non-i.i.d.")
+        found = []
+        for level in (judge.ASKED_FOR, judge.END_OF_FEDSGD):
+            found += judge.fewer_rounds(mnist, level, "MNIST non-i.i.d.")
+            found += judge.fewer_rounds(fmnist, level, "FMNIST non-i.i.d.")
         return word("fewer-rounds", found)
 
     early, late = around(150, 5), around(400, 5)
@@ -378,6 +461,7 @@ def test_rounds_to_an_accuracy():
     rounds = np.array([0, 10, 30])
     runs = np.array([[10, 50, 90], [10, 20, 60], [80, 50, 90], [10, 70, 60]])
     np.testing.assert_allclose(judge.rounds_to(70, rounds, runs), [20, np.inf, 0, 10])
+    np.testing.assert_allclose(judge.rounds_to(np.array([50, 60, 90, 40]), rounds, runs), [10, 30, 30, 5])
 
 
 def test_shares_are_averaged_over_rounds():
@@ -453,3 +537,120 @@ def test_errata_of_the_objective():
     assert 0 < checks.mass_above(5.0, [0.5]) < 1e-4
     problems = checks.two_problems()
     assert problems["inverse"]["largest"] > 2 * problems["root-sum"]["largest"]
+
+
+# --- from runs to claims ---------------------------------------------------------------------------------------------
+
+
+def rising(end: float, rounds: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    return end - (end - 10) * np.exp(-rounds / 100) + noise
+
+
+def made_up_panel(seed: int, rounds: np.ndarray, ends: dict[str, float]) -> Run:
+    """A run of a panel whose test accuracies end near the given ones, with training accuracies 4 points above."""
+    draws = np.random.default_rng(seed)
+    columns = {"round": rounds, "sent": 0.0 * rounds, "received": 0.0 * rounds}
+    for name, end in ends.items():
+        test = rising(end, rounds, 0.2 * draws.normal(size=rounds.size))
+        columns |= {f"{name}/test": test, f"{name}/train": test + 4}
+        columns |= {f"{name}/sent": 1.0 * rounds, f"{name}/received": 1.0 * rounds}
+        columns |= {f"{name}/shares": np.full((rounds.size, 5, 5), 0.2)} if name.endswith("Omni-Fedge") else {}
+    sizes = {"train_sizes": np.full(5, 622), "test_sizes": np.full(5, 778)}
+    local = {f"{s}/local/{part}": 80 + draws.normal() for s in ("as released", "fair") for part in ("train", "test")}
+    return Run({}, seed, Trace(columns, sizes | local | {"as released/local/all images": np.float64(80)}))
+
+
+@pytest.fixture(scope="module")
+def made_up_figure():
+    """Figure 1 in the sizes of the full profile: Omni-Fedge ahead of FedSGD, and longer local training of both."""
+    parameters = as_object(resolve(declaration("omni_fedge"), "full", {}))
+    rounds = np.array(studies.evaluation_rounds(parameters.rounds), dtype=float)
+    ends = {f"{s}/Omni-Fedge": 90.0 for s in studies.SETTINGS} | {f"{s}/FedSGD": 88.0 for s in ("as released", "fair")}
+    panels = {
+        panel: Runs([made_up_panel(seed, rounds, ends) for seed in range(parameters.seeds)]) for panel in studies.PANELS
+    }
+    longer = {}
+    for data_set in studies.NAMES:
+        ends = {"round": [0, 1], "sent": [0, 0], "received": [0, 0], "train": [100, 0]}
+        runs = [
+            Run({"split": split}, seed, Trace(ends | {"test": [91 + 0.1 * seed, 0]}, {}))
+            for split in studies.SPLITS
+            for seed in range(parameters.seeds)
+        ]
+        longer[data_set] = Runs(runs)
+    return measures.Figure1(panels, longer, parameters)
+
+
+def judged(name: str, comparisons: list[Comparison]):
+    parameters = resolve(declaration("omni_fedge"), "full", {})
+    return judged_claim(declaration("omni_fedge"), name, comparisons, parameters)
+
+
+def test_claims_are_judged_under_every_reading_that_is_declared(made_up_figure):
+    title = ("mnist", "noniid")
+    fedsgd = judged("beats-fedsgd-mnist-noniid", made_up_figure.beats(title, "FedSGD"))
+    assert fedsgd.verdict == "reproduced" and len(fedsgd.readings) == 3
+    lead = fedsgd.published["MNIST non-i.i.d."]
+    assert lead.published == 2.0 and lead.place == "inside" and lead.reading == {"experiment": "as released"}
+    local = judged("beats-local-mnist-noniid", made_up_figure.beats(title, "local"))
+    assert local.verdict == "depends" and len(local.readings) == 6
+    assert "ten times as long" in local.why and local.published["MNIST non-i.i.d."].place == "outside"
+    training = judged("training-beats-local", made_up_figure.training_beats("local"))
+    assert training.verdict == "depends" and len(training.readings) == 7
+    on_all = {"experiment": "as released", "local-training": "as in the experiment", "local-accuracy": "all images"}
+    assert on_all in [reading.values for reading in training.readings]
+    gaps = judged("better-generalisation", made_up_figure.smaller_gaps())
+    assert len(gaps.readings) == 7 and all(reading.outcome != "holds" for reading in gaps.readings)
+    rounds = judged("fewer-rounds", made_up_figure.fewer_rounds())
+    assert len(rounds.readings) == 6 and len(rounds.comparisons) == 12
+    to_its_end = [one for one in rounds.comparisons if one.reading["level"] == "what FedSGD ends at"]
+    assert all(one.direction == "confirmed" and one.mean > 100 for one in to_its_end)
+
+
+def test_the_explorer_asks_for_what_the_figures_record(made_up_figure):
+    fig, panel = Drawing(), ("mnist", "iid")
+    curves = made_up_figure.curves(panel, drawings.PARTS)
+    drawings.panel(fig, made_up_figure.runs[panel].rounds, curves, {"omni_fedge_test": 91.5}, trials.RELEASED)
+    setting, title, method = explorer.CURVE
+    assert method in fig.data[setting][title] and set(fig.data) == set(studies.SETTINGS)
+    cases, targets = made_up_figure.rounds_by_level()
+    stars = declaration("omni_fedge").figures["rounds-to-accuracy"].published
+    fig = Drawing()
+    drawings.rounds_to_accuracy(fig, cases, targets, stars | {"case": "MNIST non-i.i.d., as released"})
+    assert len(fig.axes) == 6
+    parameters = made_up_figure.parameters
+    reached = [0, parameters.small_rounds // 10, parameters.small_rounds // 3, parameters.small_rounds]
+    shares = {"shares": np.full((4, 5, 5), 0.2), "round": reached, "sent": [0] * 4, "received": [0] * 4}
+    runs = [
+        Run({"split": split, "setting": setting}, 0, Trace(shares, {"test_losses": np.ones((5, 5))}))
+        for split in ("iid", "groups")
+        for setting in (trials.PRINTED, trials.RELEASED)
+    ]
+    maps = measures.maps(Runs(runs))
+    for _, case, title in explorer.FULL_RUN.values():
+        assert title in [name.replace("\n", ", ") for name, _ in maps[case]]
+
+
+def test_a_reading_counts_rounds_to_what_fedsgd_itself_ends_at(made_up_figure):
+    panel = ("fmnist", "noniid")
+    target = made_up_figure.end(panel, "fair", "FedSGD")
+    needed = made_up_figure.rounds_to(panel, "fair", "FedSGD", target)
+    assert (needed > 250).all() and (needed < 1_000).all()
+    for run, end, at in zip(made_up_figure.values(panel, "fair", "FedSGD"), target, needed, strict=True):
+        assert np.interp(at, made_up_figure.runs[panel].rounds, run) == pytest.approx(end)
+
+
+def test_released_values_have_a_run_behind_each(made_up_figure):
+    declared = declaration("omni_fedge").tables["released-values"].numbers
+    found = made_up_figure.released()
+    assert set(found) == set(declared)
+    places = {cell: number(declared[cell], values).place for cell, values in found.items()}
+    assert places["MNIST non-i.i.d., Omni-Fedge test"] == "outside"  # 90.0 ± 0.1, and 91.5 is read off
+    assert places["FMNIST i.i.d., Omni-Fedge test"] == "outside"
+    assert set(places.values()) <= {"inside", "near", "outside"}
+    assert len(made_up_figure.released_rows()) == len(declared)
+    assert set(made_up_figure.rounds_on_iid()) == {
+        f"{name} i.i.d., {setting}" for name in ("MNIST", "FMNIST") for setting in ("as printed", "fair")
+    }
+    lengths = made_up_figure.lengths_of_local_training()["MNIST i.i.d."]
+    assert lengths["ten times as long"] == pytest.approx(91.45) and lengths["as released"] < 82

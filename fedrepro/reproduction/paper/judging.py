@@ -110,20 +110,23 @@ def number(published: Published, values) -> results.Number:
         low=found.low,
         high=found.high,
         place=found.place,
+        reading=published.reading,
     )
 
 
 def _published_effects(published: Mapping[str, Published], verdict: Verdict) -> dict[str, results.Number]:
-    """The published effect of each setting, under the primary reading."""
-    judged = (verdict.under(verdict.primary.values) if verdict.primary else ()) or verdict.judged
-    by_setting = {one.comparison.setting: one.comparison for one in judged}
-    if unknown := [setting for setting in published if setting not in by_setting and verdict.word != "not-testable"]:
-        raise ValueError(f"a published effect is for the setting {unknown[0]!r}, which is not compared")
-    return {
-        setting: number(one, np.array(by_setting[setting].values))
-        for setting, one in published.items()
-        if setting in by_setting and by_setting[setting].is_random
-    }
+    """The published effect of each setting, under the primary reading or the one that it was published under."""
+    found = {}
+    for setting, one in published.items():
+        judged = verdict.under({**verdict.primary.values, **one.reading}) if verdict.primary else ()
+        of_any = () if one.reading else verdict.judged
+        by_setting = {other.comparison.setting: other.comparison for other in judged or of_any}
+        if setting not in by_setting:
+            if verdict.word != "not-testable":
+                raise ValueError(f"a published effect is for the setting {setting!r}, which is not compared")
+        elif by_setting[setting].is_random:
+            found[setting] = number(one, np.array(by_setting[setting].values))
+    return found
 
 
 def _check_axes(declared: Declaration, name: str, comparisons: Sequence[Comparison]) -> None:

@@ -121,6 +121,7 @@ class Published(_Strict):
     spread: float | None = None  # the paper's own ±
     runs: Annotated[int, Field(ge=1)] | None = None  # of which it is the mean; not stated: taken as one run, and said
     near: Annotated[float, Field(ge=0)] = 0.0  # how far outside the prediction still counts as near
+    reading: dict[Id, Prose] = {}  # under which an effect was published, where that is not the primary reading
 
 
 class Exhibit(_Strict):
@@ -244,6 +245,7 @@ class Declaration(_Strict):
                 raise ValueError(f"claims.{name}.readings: {unknown[0]!r} is not one of the readings")
             if claim.seeds is not None and claim.seeds not in self.looks:
                 raise ValueError(f"claims.{name}.seeds: looks.{claim.seeds} is missing")
+            self._check_published(name)
         for name in self.looks:
             self._check_looks(name)
         return self
@@ -256,6 +258,13 @@ class Declaration(_Strict):
             raise ValueError(f"parameter_groups: {twice[0]!r} is in two groups")
         if left := [name for name in self.parameters if grouped and name not in grouped]:
             raise ValueError(f"parameter_groups: {left[0]!r} is in no group")
+
+    def _check_published(self, name: str) -> None:
+        claim = self.claims[name]
+        for setting, one in claim.published.items():
+            for axis, value in one.reading.items():
+                if axis not in claim.readings or value not in self.readings[axis].values:
+                    raise ValueError(f"claims.{name}.published.{setting}: {axis}={value!r} is not one of its readings")
 
     def _check_looks(self, name: str) -> None:
         looks = self.looks[name]

@@ -111,7 +111,8 @@ class Forest:
         parts.append(f'<line class="zero" x1="{zero}" x2="{zero}" y1="0" y2="{whole}"/>')
         for number, one in enumerate(rows):
             parts.append(self._interval(one, height * (number + 0.5)))
-            if published := self.claim.published.get(one.setting):
+            published = self.claim.published.get(one.setting)
+            if published and published.reading.items() <= one.reading.items():
                 parts.append(
                     f'<svg x="{self._at(published.published)}" y="{height * (number + 0.5)}" overflow="visible">'
                     f'<path class="star" d="{_STAR}"/></svg>'

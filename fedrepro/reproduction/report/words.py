@@ -153,7 +153,14 @@ def published_lines(claim: Claim) -> list[tuple[str, str]]:
         least, most = (pick(one.published for one in found.values()) for pick in (min, max))
         text = f"{size(least)} to {size(most, claim.unit)}"
         return [(f"{len(found)} settings", f"{text} ({tally(places(found.values()))})")]
-    return [(setting, f"{size(one.published, claim.unit)} ({one.place})") for setting, one in found.items()]
+    return [
+        (setting, f"{size(one.published, claim.unit)} ({_under(one)}{one.place})") for setting, one in found.items()
+    ]
+
+
+def _under(one: Number) -> str:
+    """Under which reading an effect was published, where that is not the primary one."""
+    return "".join(f"{value}: " for value in one.reading.values())
 
 
 def declared_lines(claim: Declared) -> list[tuple[str, str]]:

@@ -19,6 +19,8 @@ from fedrepro.data import Found
 from fedrepro.reproduction import figures, provenance, results, verdicts
 from fedrepro.reproduction.paper import check, declaration, keys, parameters_cell, resolve
 from fedrepro.reproduction.paper.parameters import code_cells
+from fedrepro.reproduction.report import words
+from fedrepro.reproduction.report.forest import Forest
 from fedrepro.reproduction.study import at_hand
 
 ALL = ["seeds", "rate", "method", "noisy"]
@@ -463,12 +465,37 @@ def test_a_full_run_pays_for_its_looks(tiny, quick_values, tmp_path):
         ("[figures.figure-1]", "[looks]\nseeds = [20, 99]\n[figures.figure-1]", "must be at most 50"),
         ("[figures.figure-1]", "[looks]\nsed = [20]\n[figures.figure-1]", "looks.sed is not a parameter"),
         ("value = 0.8, runs = 5", "value = 0.8, runs = 0", "published.the end.runs"),
+        (
+            "value = 0.8, runs = 5",
+            'value = 0.8, reading = { iterate = "first" }',
+            "claims.loss-falls.published.the end: iterate='first' is not one of its readings",
+        ),
     ],
 )
 def test_a_mistake_about_verdicts_is_named_with_its_place(tiny, old, new, sentence):
     tiny.edit("paper.toml", old, new)
     with pytest.raises(UserError, match=re.escape(sentence)):
         declaration("tiny")
+
+
+def test_a_published_effect_is_held_under_the_reading_that_it_belongs_to(tiny, quick_values):
+    ends = {"last": np.linspace(0.7, 0.9, 5), "average": np.linspace(1.9, 2.1, 5)}
+    comparisons = [
+        verdicts.more(values, np.zeros(5), setting=setting, names=("last", "first"), reading={"iterate": iterate})
+        for iterate, values in ends.items()
+        for setting in ("half way", "the end")
+    ]
+
+    def published():
+        judged = Paper("tiny", parameters=quick_values).claim("loss-falls", comparisons).judged
+        (one,) = judged.published.values()
+        (line,) = words.published_lines(judged)
+        stars = [Forest(judged).row(row).count('class="star"') for row in judged.comparisons]
+        return one.place, one.mean, line[1], stars
+
+    assert published() == ("inside", pytest.approx(0.8), "0.8 nats (inside)", [0, 1, 0, 1])
+    tiny.edit("paper.toml", "value = 0.8, runs = 5", 'value = 0.8, reading = { iterate = "average" }')
+    assert published() == ("outside", pytest.approx(2.0), "0.8 nats (average: outside)", [0, 0, 0, 1])
 
 
 def test_published_cells_are_held_against_our_seeds(tiny, quick_values, tmp_path):
