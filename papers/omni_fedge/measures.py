@@ -9,6 +9,8 @@ from fedrepro.papers.omni_fedge import claims as judge
 from fedrepro.papers.omni_fedge import studies
 from fedrepro.papers.omni_fedge.trials import FAIR, FEDSGD, LOCAL, OF_THE_CODE, OMNI_FEDGE, PRINTED, RELEASED
 from fedrepro.reproduction import verdicts
+from fedrepro.reproduction.paper import declaration
+from fedrepro.reproduction.paper.judging import number
 from fedrepro.reproduction.study.runs import Runs, at_hand
 from fedrepro.reproduction.verdicts import Comparison
 
@@ -138,14 +140,23 @@ class Figure1:
             found[f"{title_of(panel)}, rounds to {RELEASED_TARGET} %, {method}"] = here
         return found
 
-    def released_rows(self) -> list[dict]:
-        """The same as rows."""
+    def released_rows(self) -> Iterator[dict]:
+        """The same beside what was read off, with the place of each value in what our seeds predict for one run."""
         at_hand(self.runs)
-        return [
-            {"what": cell, "mean of our runs": sample.mean(), "from": sample.min(), "to": sample.max()}
-            for cell, sample in self.released().items()
-            if sample is not None
-        ]
+        read_off = declaration("omni_fedge").tables["released-values"].numbers
+        for cell, sample in self.released().items():
+            if sample is not None:
+                held = number(read_off[cell], sample)
+                yield {
+                    "what": cell,
+                    "read off": held.published,
+                    "mean of our runs": held.mean,
+                    "one run of ours, from": held.low,
+                    "to": held.high,
+                    "off by": held.published - held.mean,
+                    "near": read_off[cell].near,
+                    "place": held.place,
+                }
 
     def ends(self) -> Iterator[dict]:
         """Training and test accuracy at the end, and the gap."""

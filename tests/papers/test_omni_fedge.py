@@ -648,7 +648,10 @@ def test_released_values_have_a_run_behind_each(made_up_figure):
     assert places["MNIST non-i.i.d., Omni-Fedge test"] == "outside"  # 90.0 ± 0.1, and 91.5 is read off
     assert places["FMNIST i.i.d., Omni-Fedge test"] == "outside"
     assert set(places.values()) <= {"inside", "near", "outside"}
-    assert len(made_up_figure.released_rows()) == len(declared)
+    rows = {row["what"]: row for row in made_up_figure.released_rows()}
+    assert {cell: row["place"] for cell, row in rows.items()} == places
+    one = rows["MNIST non-i.i.d., Omni-Fedge test"]
+    assert one["off by"] == pytest.approx(1.5, abs=0.2) and one["to"] < 91.5 - one["near"]
     assert set(made_up_figure.rounds_on_iid()) == {
         f"{name} i.i.d., {setting}" for name in ("MNIST", "FMNIST") for setting in ("as printed", "fair")
     }
