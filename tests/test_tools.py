@@ -13,6 +13,7 @@ import pytest
 
 from fedrepro.errors import DataUnavailable
 from fedrepro.papers.fedboost import trials as fedboost_trials
+from fedrepro.papers.multi_source import chosen
 
 TOOLS = Path(__file__).resolve().parents[1] / "tools"
 
@@ -204,3 +205,10 @@ def test_the_stations_of_a_trial_are_functions_that_exist():
         assert function == "*" or f"def {function.rpartition('.')[2]}(" in (way.ROOT / file).read_text(), station
         assert caller in (None, way.TRIAL) or (way.ROOT / caller).is_file(), station
     inspect.signature(getattr(fedboost_trials, way.TRIAL)).bind(seed=0, **way.SETTINGS)
+
+
+def test_settings_of_the_survey_are_written_as_they_stand():
+    written = tool("survey_settings").written(chosen.PICKED)
+    assert written == Path(chosen.__file__).read_bytes()
+    changed = chosen.PICKED | {"three questions": {"FedMultiBoost": {"initial_step": 2.0}}}
+    assert tool("survey_settings").written(changed) != written

@@ -1,7 +1,7 @@
 """The survey's bounds, closed forms and errata as numbers that could come out wrong."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -107,6 +107,12 @@ def excess_at_least(step: float, rounds: int) -> float:
     """
     sigma = constants_of_bound_6()["σ"]
     return math.log(2) - optimum()["value"] - sigma**2 * step * LOCAL_STEPS * rounds
+
+
+def too_small_a_step(step: float = 1e-8) -> dict[str, tuple[float, float]]:
+    """A client step size below 1/(4L) and a T: what the mean excess cannot be below there, and (6)."""
+    rounds = rounds_until_bound((math.log(2) - optimum()["value"]) / 2)
+    return {f"η = {step:g}, T = {rounds:,}": (excess_at_least(step, rounds), bound_6(rounds))}
 
 
 def measured_excess(step: float = 1e-5, rounds: int = 316) -> float:
@@ -401,13 +407,41 @@ def rivals(rows: int = 200) -> Federation:
 
 
 def stalled(rounds: int = 300) -> dict[str, float]:
-    """The largest exponential loss of the rivals after so many rounds, with the printed and with the smoothed step."""
+    """The largest exponential loss of the rivals after so many rounds, with the printed and with the smoothed step.
+
+    With another Φ of Figure 6, the logistic one, the printed step is run by `first_step_with`.
+    """
     settings = {"rounds": rounds, "domain_posterior": "uniform", "evaluate": 2}
     return {
         "line search, as printed": float(multiboost(rivals(), **settings)["loss"][-1].max()),
+        "first step of the line search, exponential Φ": first_step_with(np.exp),
+        "first step of the line search, logistic Φ = log₂(1 + exp)": first_step_with(
+            lambda u: np.logaddexp(0.0, u) / math.log(2)
+        ),
+        "first step on the weak feature alone, logistic Φ": first_step_with(
+            lambda u: np.logaddexp(0.0, u) / math.log(2), feature=1
+        ),
         "soft maximum, ours": float(multiboost(rivals(), step="smoothed", **settings)["loss"][-1].max()),
         "possible with the weak feature alone": 2 * math.sqrt(0.2 * 0.8),
     }
+
+
+def first_step_with(phi: Callable[[np.ndarray], np.ndarray], feature: int = 0) -> float:
+    """η of Figure 6, line 11, in the first round on the rivals, for a convex Φ, along the stump of a feature.
+
+    The printed choice is the feature with the largest edge, the first. Its edge is Φ'(0) times a number that Φ does not
+    enter, and the other domain's slope, too: where one tied domain rises, the best step is 0 whatever Φ is.
+    """
+    from scipy.optimize import minimize_scalar
+
+    given = rivals()
+    moves = (2.0 * given.y - 1.0) * np.sign(np.asarray(given.x)[:, feature]) / 2  # y Q h with Q = 1/2
+
+    def largest(step: float) -> float:
+        return max(float(phi(-step * moves[given.domains == k]).mean()) for k in range(2))
+
+    found = minimize_scalar(largest, bounds=(0.0, 10.0), method="bounded", options={"xatol": 1e-10})
+    return float(found.x) if largest(float(found.x)) < largest(0.0) else 0.0
 
 
 # --- federated IRM ---------------------------------------------------------------------------------------------------

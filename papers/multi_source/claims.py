@@ -4,13 +4,15 @@ The survey says that AFL "performed better" and prints curves without numbers. I
 settings of that claim; what is better, the accuracy on all images or at the worst client, is a reading.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from fedrepro.reproduction.study import Runs
+from fedrepro.reproduction.study.runs import Run
 from fedrepro.reproduction.verdicts import (
     Comparison,
     bound,
@@ -22,9 +24,12 @@ from fedrepro.reproduction.verdicts import (
     more,
     unavailable,
 )
+from fedrepro.reproduction.verdicts.intervals import LEVEL, critical
+from fedrepro.trace import Trace
 
 ALL_CLIENTS, WORST_CLIENT = "all clients", "the worst client"  # values of the reading "test-images"
 AHEAD = ("ahead of", "behind")
+SAME_TRAFFIC = 0.01  # AFL sends the losses of the clients besides the models
 
 
 def complete(found: Sequence[Comparison], planned: Sequence[float], setting: str) -> list[Comparison]:
@@ -86,10 +91,47 @@ def lead_left(afl: Runs, controls: Mapping[str, Runs]) -> list[Comparison]:
     return found
 
 
-def share_left(fedavg: Runs, afl: Runs, control: Runs) -> dict[str, float]:
+class Share(NamedTuple):
+    """A ratio of two means with its 95 % interval, whose ends are NaN where what is divided by may be 0."""
+
+    value: float
+    low: float
+    high: float
+
+
+def share_left(fedavg: Runs, afl: Runs, control: Runs) -> dict[str, Share]:
     """Mean lead over a control as a share of the mean lead over FedAvg, in each reading."""
     lead, left = leads(fedavg, afl), leads(control, afl)
-    return {where: float(left[where].mean() / lead[where].mean()) for where in lead}
+    return {where: ratio_of_means(left[where], lead[where]) for where in lead}
+
+
+def ratio_of_means(above: np.ndarray, below: np.ndarray) -> Share:
+    """The mean of the first as a share of that of the second, paired by seed: Fieller's interval.
+
+    It holds the ratios r for which the mean of ``above − r · below`` cannot be told from 0.
+    """
+    n, (a, b) = above.size, (float(above.mean()), float(below.mean()))
+    (var_a, both), (_, var_b) = np.cov(above, below) / n
+    t2 = critical(1 - LEVEL, n - 1) ** 2
+    square, middle = b * b - t2 * var_b, a * b - t2 * both
+    root = middle * middle - square * (a * a - t2 * var_a)
+    if square <= 0 or root < 0:
+        return Share(a / b, np.nan, np.nan)
+    return Share(a / b, (middle - root**0.5) / square, (middle + root**0.5) / square)
+
+
+def at_traffic_of(fedavg: Runs, afl: Runs) -> Runs | None:
+    """AFL's runs, ended where they have sent and received as much as FedAvg in all; None where nobody looked there."""
+    total, traffic = _scalars(fedavg)[-1], _scalars(afl)
+    last = int(np.argmin(np.abs(traffic - total)))
+    if abs(traffic[last] / total - 1) > SAME_TRAFFIC:
+        return None
+    cut = [Trace({name: run.trace[name][: last + 1] for name in run.trace.columns}, run.trace.final) for run in afl]
+    return Runs([Run(run.settings, run.seed, trace) for run, trace in zip(afl, cut, strict=True)])
+
+
+def _scalars(runs: Runs) -> np.ndarray:
+    return (runs.column("sent") + runs.column("received"))[0]
 
 
 def last_tenths(runs: Runs) -> float:
@@ -154,20 +196,40 @@ def slopes(by_horizon: Mapping[int, Sequence[float]]) -> np.ndarray:
 
 
 def fedavg_converges(
-    excess: Mapping[int, Sequence[float]], limit: Mapping[int, float], tolerance: Mapping[str, float]
+    excess: Mapping[int, Sequence[float]],
+    limit: Mapping[int, float],
+    small: Mapping[str, tuple[float, float]],
+    tolerance: Mapping[str, float],
 ) -> list[Comparison]:
-    """The mean excess is at most (6) at every T, and falls with T at least as fast as the tolerance says."""
-    steepest = tolerance["slope"]
+    """The mean excess is at most (6) at every T, and falls with T at least as fast as the tolerance says.
+
+    That is with the step size of the proof. ``small`` has, for smaller ones, what the mean excess cannot be below, and
+    (6).
+    """
+    steepest, proved = tolerance["slope"], {"client-step": "as proved"}
     return [
         bound(
             [np.mean(excess[T]) for T in excess],
             [limit[T] for T in excess],
             setting="below the bound",
+            reading=proved,
             name="mean excess",
             instances=[f"T = {T}" for T in excess],
         ),
         less(
-            slopes(excess), steepest, setting="falls with T", names=("its log-log slope", f"the {steepest:g} allowed")
+            slopes(excess),
+            steepest,
+            setting="falls with T",
+            reading=proved,
+            names=("its log-log slope", f"the {steepest:g} allowed"),
+        ),
+        bound(
+            [least for least, _ in small.values()],
+            [limit_there for _, limit_there in small.values()],
+            setting="below the bound",
+            reading={"client-step": "any up to 1/(4L)"},
+            name="least possible mean excess",
+            instances=list(small),
         ),
     ]
 
@@ -296,7 +358,10 @@ ERRORS = {"worst domain": lambda errors: errors.max(axis=1), "mean": lambda erro
 
 
 def lifts_worst_domain(problem: str, multiboost: Mapping[str, np.ndarray], adaboost: np.ndarray) -> list[Comparison]:
-    """MultiBoost's worst domain errs less than AdaBoost's, for each rule of the step; errors are seeds × domains."""
+    """MultiBoost's worst domain errs less than AdaBoost's, for each rule of the step; errors are seeds × domains.
+
+    The domains that AdaBoost sees are pooled, or weigh the same: the control without their sizes.
+    """
     names = ("MultiBoost's worst error", "AdaBoost's")
     worst = ERRORS["worst domain"]
     return [
@@ -305,26 +370,28 @@ def lifts_worst_domain(problem: str, multiboost: Mapping[str, np.ndarray], adabo
     ]
 
 
-def tracks(
-    setting: str, federated: np.ndarray, central: Mapping[str, np.ndarray], measure: str, points: float
-) -> list[Comparison]:
-    """FedMultiBoost's error is MultiBoost's for each rule of its step; errors are percent, seeds × domains.
-
-    ``measure`` says which error of the domains it is, one of `ERRORS`.
-    """
-    names, of = ("FedMultiBoost", "MultiBoost"), ERRORS[measure]
+def tracks(setting: str, federated: np.ndarray, central: Mapping[str, np.ndarray], points: float) -> list[Comparison]:
+    """FedMultiBoost's error is MultiBoost's for each rule of its step; errors are percent, seeds × domains."""
+    names = ("FedMultiBoost", "MultiBoost")
     return [
-        equal(of(federated), of(errors), points, setting=setting, reading={"boosting-step": rule}, names=names)
+        equal(
+            of(federated),
+            of(errors),
+            points,
+            setting=setting,
+            reading={"boosting-step": rule, "boosting-error": measure},
+            names=names,
+        )
         for rule, errors in central.items()
+        for measure, of in ERRORS.items()
     ]
 
 
-def q_is_better(plain: Mapping[str, np.ndarray], with_q: Mapping[str, np.ndarray]) -> list[Comparison]:
-    """The Q-ensemble (24) errs less than the plain one (23), for each rule of the step; errors are seeds × domains."""
+def q_is_better(problem: str, plain: np.ndarray, with_q: np.ndarray) -> list[Comparison]:
+    """The Q-ensemble (24) errs less than the plain one (23); errors are percent, seeds × domains."""
     names = ("the Q-ensemble's error", "the plain one's")
     return [
-        less(of(with_q[rule]), of(plain[rule]), setting=measure, reading={"boosting-step": rule}, names=names)
-        for rule in with_q
+        less(of(with_q), of(plain), setting=problem, reading={"boosting-error": measure}, names=names)
         for measure, of in ERRORS.items()
     ]
 
@@ -333,7 +400,10 @@ def q_is_better(plain: Mapping[str, np.ndarray], with_q: Mapping[str, np.ndarray
 
 
 def irm_survives(invariant: Mapping[str, Sequence[float]], others: Mapping[str, Sequence[float]]) -> list[Comparison]:
-    """In the reversed environment IRM, with either kind of output, is more accurate than each other method."""
+    """In the reversed environment IRM, with either kind of output, is more accurate than each other method.
+
+    One of the others is IRM without its penalty: what differs then is the penalty alone.
+    """
     return [
         more(
             values,
@@ -423,8 +493,20 @@ def with_interval(name: str, values) -> dict[str, float]:
 
 def chosen_by_loss(runs: Runs, names: Sequence[str]) -> list[dict]:
     """Of one method, every set of step sizes with its mean held-out loss on all clients' images, the best first."""
+    return _by_loss(runs, names, lambda trace: float(trace["average_loss"][-1]))
+
+
+def chosen_by_worst_client(runs: Runs, names: Sequence[str]) -> list[dict]:
+    """The same by the loss of the worst client: shown beside it, and not used."""
+    # A run that diverged has no clients' losses.
+    return _by_loss(
+        runs, names, lambda trace: float(np.max(trace["loss" if "loss" in trace.columns else "average_loss"][-1]))
+    )
+
+
+def _by_loss(runs: Runs, names: Sequence[str], loss: Callable[[Trace], float]) -> list[dict]:
     sets = _distinct(runs, names)
-    rows = [one | {"held-out loss": float(runs.select(**one).column("average_loss")[:, -1].mean())} for one in sets]
+    rows = [one | {"held-out loss": float(np.mean([loss(run.trace) for run in runs.select(**one)]))} for one in sets]
     return sorted(rows, key=lambda row: row["held-out loss"])
 
 

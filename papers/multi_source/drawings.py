@@ -186,6 +186,7 @@ def against_domains(fig: Drawing, runs: Runs, counts: Sequence[int]) -> None:
 
 BOOSTED_LOOKS = {
     "AdaBoost": "fedavg",
+    "AdaBoost, domains alike": "scaffold",
     "MultiBoost": "fedsgd",
     "MultiBoost, smoothed": "multiboost",
     "MultiBoost, Q = 1/p, smoothed": "agnostic fedavg",

@@ -9,6 +9,7 @@ from fedrepro.papers.multi_source.trials import convex, images, sources
 from fedrepro.reproduction.study import Runs
 
 Curves = dict[str, dict[str, dict[str, Runs]]]
+NO_PENALTY = "IRM, no penalty"
 SMOOTHED, FEW = "MultiBoost, smoothed", "FedMultiBoost, 3 of 10 clients"
 TAKE_PART = (  # problem, which clients take part in a round, and the method that this is
     ("three questions", "all clients", "FedMultiBoost"),
@@ -83,9 +84,9 @@ def final_errors(runs: Runs) -> np.ndarray:
     return runs.column("error")[:, -1] if "error" in runs[0].trace.columns else 100 - runs.column("accuracy")[:, -1]
 
 
-def by_step(of: Mapping[str, Runs], printed: str = "MultiBoost", smoothed: str = SMOOTHED) -> dict[str, np.ndarray]:
+def by_step(of: Mapping[str, Runs]) -> dict[str, np.ndarray]:
     """MultiBoost's errors for each rule of its step."""
-    return {"line search": final_errors(of[printed]), "smoothed": final_errors(of[smoothed])}
+    return {"line search": final_errors(of["MultiBoost"]), "smoothed": final_errors(of[SMOOTHED])}
 
 
 def on_digits(digits: Runs) -> dict[str, Runs]:
@@ -95,6 +96,7 @@ def on_digits(digits: Runs) -> dict[str, Runs]:
         studies.AFL: digits.select(method=studies.AFL),
         "IRM, one logit": digits.select(method=sources.ONE_LOGIT),
         "IRM, two logits": digits.select(method=sources.FEDERATED_IRM),
+        NO_PENALTY: digits.select(method=sources.ERM),
         **{name: digits.select(method=name) for name in sources.GAMES},
         "without colour": digits.select(problem="grey"),
     }

@@ -4,15 +4,17 @@ All methods that are compared share their data, splits and initial weights, and 
 same way.
 """
 
+from fedrepro.papers.multi_source.chosen import PICKED
 from fedrepro.papers.multi_source.trials import convex, problems
-from fedrepro.papers.multi_source.trials.boosting import FEW_CLIENTS, PLAIN, PLAIN_SMOOTHED, on_pictures
+from fedrepro.papers.multi_source.trials.boosting import BALANCED, FEW_CLIENTS, PLAIN, PLAIN_SMOOTHED, on_pictures
 from fedrepro.papers.multi_source.trials.convex import FEDAVG, SCAFFOLD, to_fixed_point, to_optimum
 from fedrepro.papers.multi_source.trials.domains import AFL, APPROX, towards_maximum, with_domains
-from fedrepro.papers.multi_source.trials.images import EVERY_STEP, FIXED, METHODS, on_images
+from fedrepro.papers.multi_source.trials.images import EVERY_STEP, METHODS, on_images
 from fedrepro.papers.multi_source.trials.sources import (
     ADABOOST,
     AGNOSTIC,
     BOOSTED,
+    ERM,
     F_IRM,
     FED_MULTIBOOST,
     FEDERATED_IRM,
@@ -34,15 +36,17 @@ FIGURES = {"cifar10": "figure-3", "mnist": "figure-4", "fashion_mnist": "figure-
 TITLES = {"cifar10": "CIFAR-10", "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
 SPLITS = (problems.IID, problems.NON_IID)
 
-# Step sizes of Figures 3 to 5: nine candidates for every method, and what `claims.chosen_by_loss` picks; the
-# notebook shows it. Candidates are tried with a fifth of the steps.
+# Step sizes of Figures 3 to 5: nine candidates for every method and split, of which `claims.chosen_by_loss` picks one;
+# the notebook shows it. What is picked stands in `chosen.py`, written by `tools/survey_settings.py` before a full run.
+# Candidates are tried with a fifth of the steps.
 SELECTION_SHARE = 5
+MORE_SEEDS = 5  # times as many for the choices on Adult and on the three questions, whose trials take about a second
 IMAGE_STEPS = (0.01, 0.03, 0.06, 0.1, 0.2, 0.3, 0.5, 0.9, 1.5)
-# AFL's steps of w and of λ. On MNIST the best of the other data sets' grid was at its edge (λ) and the controls' best
-# step of w, 0.5, was not in it: the grid was moved.
+# AFL's steps of w and of λ. On MNIST the best of Fashion-MNIST's grid was at its edge (λ) and the controls' best step
+# of w, 0.5, was not in it; on CIFAR-10 0.1 was better than 0.3: the grids were moved.
 AFL_STEPS = {
-    "cifar10": {"step": (0.1, 0.3, 0.9), "step_domains": (0.01, 0.1, 1.0)},
-    "mnist": {"step": (0.3, 0.5, 0.9), "step_domains": (0.001, 0.01, 0.1)},
+    "cifar10": {"step": (0.03, 0.1, 0.3), "step_domains": (0.01, 0.1, 1.0)},
+    "mnist": {"step": (0.3, 0.5, 0.9), "step_domains": (0.0001, 0.001, 0.01)},
     "fashion_mnist": {"step": (0.1, 0.3, 0.9), "step_domains": (0.01, 0.1, 1.0)},
 }
 
@@ -53,36 +57,29 @@ def image_grids(name: str) -> dict[str, dict]:
     return {method: AFL_STEPS[name] if method == AFL else of_w for method in METHODS}
 
 
-IMAGES = {
-    "cifar10": {
-        FEDAVG: {"step": 0.2, "step_domains": None},
-        AFL: {"step": 0.3, "step_domains": 0.1},
-        FIXED: {"step": 0.3, "step_domains": None},
-        EVERY_STEP: {"step": 0.3, "step_domains": None},
-    },
-    "mnist": {
-        FEDAVG: {"step": 0.5, "step_domains": None},
-        AFL: {"step": 0.5, "step_domains": 0.001},
-        FIXED: {"step": 0.5, "step_domains": None},
-        EVERY_STEP: {"step": 0.5, "step_domains": None},
-    },
-    "fashion_mnist": {
-        FEDAVG: {"step": 0.1, "step_domains": None},
-        AFL: {"step": 0.3, "step_domains": 0.1},
-        FIXED: {"step": 0.3, "step_domains": None},
-        EVERY_STEP: {"step": 0.3, "step_domains": None},
-    },
-}
-SELECTED_DOMAINS = problems.TWO  # of III.E on Fashion-MNIST: the best of `problems.SELECTIONS` but the clients
+def image_title(name: str, split: str) -> str:
+    """What a data set and a split are called where step sizes are chosen."""
+    return f"{TITLES[name]}, {split}"
+
+
+def image_steps(name: str, split: str, method: str) -> dict:
+    """The step sizes of a method of Figures 3 to 5."""
+    return {"step_domains": None} | PICKED[image_title(name, split)][method]
+
+
+# Of III.E: the best of `problems.SELECTIONS` but the clients.
+OTHER_DOMAINS = "Fashion-MNIST, other domains"
+SELECTED_DOMAINS = PICKED[OTHER_DOMAINS][AFL]["domains"]
 HORIZONS = (32, 100, 316, 1_000, 3_162)  # rounds T at which the bound (6) is tried
 DRIFT_STEPS = (1, 2, 5, 10, 20)  # local steps τ
 MUS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 DOMAINS = (1, 2, 4, 8, 16, 32)
 INITIAL_STEPS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
-INITIAL_STEP = 0.5  # η_0 of FedMultiBoost on the pictures: what the rule picks
+THREE_QUESTIONS = "three questions"
+INITIAL_STEP = PICKED[THREE_QUESTIONS][FED_MULTIBOOST]["initial_step"]  # η_0 on the pictures
 
-# The comparison: the data set and the parameter that says how many seeds; six candidates for every method that has
-# something to choose, and what is taken.
+# The comparison: the data set and the parameter that says how many seeds; and six candidates for every method that has
+# something to choose.
 SOURCES = {"adult": ("uci_adult", "seeds"), "digits": ("mnist", "digits_seeds")}
 GRIDS = {
     "adult": {
@@ -106,42 +103,33 @@ GRIDS = {
         FEDERATED_IRM: {"penalty": (1_000.0, 10_000.0, 100_000.0), "l2": (0.0, 0.002), "batch": (500,)},
         ONE_LOGIT: {"penalty": (1_000.0, 10_000.0, 100_000.0), "l2": (0.0, 0.002), "batch": (500,)},
         F_IRM: {"step": (0.001, 0.003, 0.01), "stop_below": (0.6, 0.7)},
-        V_IRM: {"step": (0.03, 0.1, 0.3), "stop_below": (0.6, 0.7)},
-        FL_GAMES: {"step": (0.01, 0.03, 0.1), "buffer": (1, 5)},
+        V_IRM: {"step": (0.1, 0.3, 1.0), "stop_below": (0.6, 0.7)},
+        FL_GAMES: {"step": (0.003, 0.01, 0.03), "buffer": (1, 5), "stop_below": (0.7,)},
     },
 }
-CHOSEN = {
-    "adult": {
-        FEDAVG: {"step": 3.0},
-        SCAFFOLD: {"step": 10.0},
-        AFL: {"step": 1.0, "step_domains": 0.01},
-        AGNOSTIC: {"step": 3.0, "step_domains": 0.1},
-        APPROX: {"step": 3.0, "mu": 1.0},
-        ADABOOST: {},
-        MULTIBOOST: {},
-        SMOOTHED: {},
-        FED_MULTIBOOST: {"initial_step": 0.5},
-        FEDERATED_IRM: {"penalty": 10.0, "batch": 48},
-        F_IRM: {"step": 0.1},
-        FL_GAMES: {"step": 0.001, "buffer": 5},
-    },
+UNTUNED = {
+    "adult": {ADABOOST: {}, BALANCED: {}, MULTIBOOST: {}, SMOOTHED: {}},
     "digits": {
-        FEDAVG: {"step": 1.0},
-        SCAFFOLD: {"step": 0.2},
-        AFL: {"step": 1.2, "step_domains": 0.1},
-        AGNOSTIC: {"step": 0.3, "step_domains": 1.0},
-        APPROX: {"step": 0.1, "mu": 10.0},
         ADABOOST: {},
         MULTIBOOST: {"domain_posterior": "uniform"},
         SMOOTHED: {"domain_posterior": "uniform"},
-        FED_MULTIBOOST: {"initial_step": 4.0, "domain_posterior": "uniform"},
-        FEDERATED_IRM: {"penalty": 10_000.0, "l2": 0.002, "batch": 500},
-        ONE_LOGIT: {"penalty": 10_000.0, "l2": 0.002, "batch": 500},
-        F_IRM: {"step": 0.003, "stop_below": 0.7},
-        V_IRM: {"step": 0.3, "stop_below": 0.7},
-        FL_GAMES: {"step": 0.01, "buffer": 1},
+        # A control: IRM with two logits, all of its settings but the penalty.
+        ERM: PICKED["coloured digits"][FEDERATED_IRM] | {"penalty": 0.0, "batch": 500},
     },
 }
+
+
+def _chosen(name: str, title: str) -> dict[str, dict]:
+    """The settings of every method of the comparison: what has one candidate, and what was picked."""
+    tuned = {
+        method: {key: options[0] for key, options in values.items() if len(options) == 1} | PICKED[title][method]
+        for method, values in GRIDS[name].items()
+    }
+    return tuned | UNTUNED[name]
+
+
+COMPARED = {"Adult": "adult", "coloured digits": "digits"}
+CHOSEN = {name: _chosen(name, title) for title, name in COMPARED.items()}
 
 # Of IRM: how far Adam may move a weight in all its steps, and the share of them before the penalty counts in full.
 IRM_REACH = {"adult": 5.0, "digits": 0.5}
@@ -185,10 +173,10 @@ def _image_sizes(name: str, parameters) -> dict:
     }
 
 
-def _for_selection(sizes: dict) -> dict:
+def _for_selection(sizes: dict, split: str) -> dict:
     """A fifth of the steps, and what is judged are held-out training images."""
     steps = max(sizes["local_steps"], sizes["steps"] // SELECTION_SHARE)
-    return sizes | {"steps": steps, "points": 2, "judged_on": "held-out", "split": problems.NON_IID}
+    return sizes | {"steps": steps, "points": 2, "judged_on": "held-out", "split": split}
 
 
 def scaled(settings: dict, parameters) -> dict:
@@ -202,14 +190,15 @@ def _on_images(parameters) -> dict[str, Study]:
         sizes = _image_sizes(name, parameters)
         curves = [
             {"method": method, "split": split, "points": parameters.curve_points}
-            | scaled(IMAGES[name][method], parameters)
+            | scaled(image_steps(name, split, method), parameters)
             | sizes
             for split in SPLITS
             for method in METHODS
         ]
         made[figure] = Study(figure, on_images, curves, range(parameters.network_seeds), data=[name])
         candidates = [
-            {"method": method} | choice | _for_selection(sizes)
+            {"method": method} | choice | _for_selection(sizes, split)
+            for split in SPLITS
             for method, values in image_grids(name).items()
             for choice in grid(values)
         ]
@@ -222,13 +211,13 @@ def _on_images(parameters) -> dict[str, Study]:
 def _on_domain_selection(parameters) -> dict[str, Study]:
     name = "fashion_mnist"
     sizes = _image_sizes(name, parameters)
-    afl = {"method": AFL} | scaled(IMAGES[name][AFL], parameters)
+    afl = {"method": AFL} | scaled(image_steps(name, problems.NON_IID, AFL), parameters)
     tested = [
         afl | sizes | {"split": problems.NON_IID, "points": 2, "domains": one}
         for one in problems.SELECTIONS
         if one != problems.CLIENTS  # which is a curve of Figure 5
     ]
-    tried = [afl | _for_selection(sizes) | {"domains": one} for one in problems.SELECTIONS]
+    tried = [afl | _for_selection(sizes, problems.NON_IID) | {"domains": one} for one in problems.SELECTIONS]
     return {
         "domain-selection": Study("domain-selection", on_images, tested, range(parameters.network_seeds), data=[name]),
         "selection-domains": Study(
@@ -281,9 +270,8 @@ def _on_sources(parameters) -> dict[str, Study]:
             for method, values in GRIDS[name].items()
             for choice in grid(values)
         ]
-        made[f"selection-{name}"] = Study(
-            f"selection-{name}", on_sources, candidates, range(parameters.selection_seeds), data=[data_set]
-        )
+        tries = parameters.selection_seeds * (MORE_SEEDS if name == "adult" else 1)
+        made[f"selection-{name}"] = Study(f"selection-{name}", on_sources, candidates, range(tries), data=[data_set])
     return made
 
 
@@ -300,7 +288,8 @@ def _on_pictures(parameters) -> dict[str, Study]:
         "rounds": parameters.pictures_rounds,
         "points": parameters.pictures_rounds // 10 + 1,
     }
-    boosted = [{"method": method} | sizes for method in (ADABOOST, MULTIBOOST, SMOOTHED, PLAIN, PLAIN_SMOOTHED)]
+    methods = (ADABOOST, BALANCED, MULTIBOOST, SMOOTHED, PLAIN, PLAIN_SMOOTHED)
+    boosted = [{"method": method} | sizes for method in methods]
     federated = {"method": FED_MULTIBOOST, "initial_step": INITIAL_STEP} | sizes
     boosted += [federated, federated | {"clients_per_round": FEW_CLIENTS}]
     tried = [federated | {"initial_step": step, "judged_on": "held-out"} for step in INITIAL_STEPS]
@@ -308,6 +297,47 @@ def _on_pictures(parameters) -> dict[str, Study]:
     return {
         "multiboost": Study("multiboost", on_pictures, boosted, range(parameters.seeds), data=data),
         "selection-pictures": Study(
-            "selection-pictures", on_pictures, tried, range(parameters.selection_seeds), data=data
+            "selection-pictures", on_pictures, tried, range(MORE_SEEDS * parameters.selection_seeds), data=data
         ),
     }
+
+
+# --- what it costs -------------------------------------------------------------------------------------------------
+
+# Seconds of one core of an AMD EPYC (Zen 4), 2026, at the sizes of the full profile. Of images: to begin, a gradient
+# step of every client, and an evaluation on 10,000 images; controls that were not timed have what is most like them.
+_IMAGE_SECONDS = {
+    "cifar10": {FEDAVG: (3.5, 4.7e-3, 0.55), EVERY_STEP: (3.5, 6.2e-3, 0.55), AFL: (4.1, 6.2e-3, 1.0)},
+    "mnist": {FEDAVG: (0.2, 6e-4, 0.03), EVERY_STEP: (0.2, 2.3e-3, 0.03), AFL: (0.2, 7e-4, 0.05)},
+}
+_SECONDS = {
+    "adult": {ADABOOST: 0.8, BALANCED: 1.2, MULTIBOOST: 0.6, SMOOTHED: 0.8, FED_MULTIBOOST: 0.2, FEDERATED_IRM: 1.0}
+    | {F_IRM: 1.0, FL_GAMES: 1.0},
+    "digits": {ADABOOST: 2.9, MULTIBOOST: 1.8, SMOOTHED: 2.7, FED_MULTIBOOST: 1.4, FEDERATED_IRM: 7.3, ONE_LOGIT: 8.3}
+    | {F_IRM: 2.7, V_IRM: 1.3, FL_GAMES: 3.0, ERM: 3.5, APPROX: 2.7},
+}
+_OTHER_SOURCES = {"adult": 0.06, "digits": 1.2}
+_OTHER_TRIALS = {"on_pictures": 0.6, "to_fixed_point": 0.2, "to_optimum": 0.1, "towards_maximum": 0.15}
+_OTHER_TRIALS |= {"with_domains": 0.2, "as_published": 45.0}
+
+
+def core_hours(parameters) -> dict[str, float]:
+    """About how many hours of one core every study takes in the full profile, by name: said before it starts.
+
+    Of smaller profiles it is too much, but for the steps on images.
+    """
+    return {
+        name: sum(_seconds(study, settings) for settings in study.settings) * len(list(study.seeds)) / 3600
+        for name, study in studies(parameters).items()
+    }
+
+
+def _seconds(study: Study, settings: dict) -> float:
+    if study.trial is on_images:
+        of = _IMAGE_SECONDS["cifar10" if "cifar10" in study.data else "mnist"]
+        begin, step, evaluation = of.get(settings["method"], of[AFL])
+        return begin + step * settings["steps"] + evaluation * settings["points"]
+    if study.trial is on_sources:
+        problem = "adult" if settings["problem"] == "adult" else "digits"
+        return _SECONDS[problem].get(settings["method"], _OTHER_SOURCES[problem])
+    return _OTHER_TRIALS[study.trial.__name__]

@@ -9,8 +9,11 @@ from fedrepro.papers.multi_source.claims import ALL_CLIENTS, WORST_CLIENT, with_
 from fedrepro.papers.multi_source.trials import convex, images, sources
 from fedrepro.reproduction.study import Runs
 
-COMPARED = {"Adult": "adult", "coloured digits": "digits"}
-NAMES = {"IRM, federated": "IRM, two logits", "IRM, federated, one logit": "IRM, one logit"}
+NAMES = {
+    "IRM, federated": "IRM, two logits",
+    "IRM, federated, one logit": "IRM, one logit",
+    "ERM": "IRM, two logits, no penalty",
+}
 
 
 def listed(settings: Mapping, keys) -> str:
@@ -30,21 +33,24 @@ def selection(tried: Mapping[str, Runs]) -> tuple[list[dict], dict]:
 
 
 def _asked(tried: Mapping[str, Runs]) -> Iterator[tuple]:
-    for name, title in studies.TITLES.items():
-        for method, values in studies.image_grids(name).items():
-            yield title, method, studies.IMAGES[name][method], values, tried[name], claims.chosen_by_loss
-    for title, name in COMPARED.items():
+    for name in studies.TITLES:
+        for split in studies.SPLITS:
+            runs = tried[name] and tried[name].select(split=split)
+            for method, values in studies.image_grids(name).items():
+                used = studies.image_steps(name, split, method)
+                yield studies.image_title(name, split), method, used, values, runs, claims.chosen_by_loss
+    for title, name in studies.COMPARED.items():
         for method, values in studies.GRIDS[name].items():
             yield title, method, studies.CHOSEN[name][method], values, tried[name], claims.chosen_by_worst
     steps = {"initial_step": studies.INITIAL_STEPS}
     used = {"initial_step": studies.INITIAL_STEP}
-    yield "three questions", studies.FED_MULTIBOOST, used, steps, tried["pictures"], claims.chosen_by_error
+    yield studies.THREE_QUESTIONS, studies.FED_MULTIBOOST, used, steps, tried["pictures"], claims.chosen_by_error
     others = [one for one in images.problems.SELECTIONS if one != images.problems.CLIENTS]
     without = tried["domains"]
     if without:
         without = Runs([one for one in without if one.settings["domains"] != images.problems.CLIENTS])
     used = {"domains": studies.SELECTED_DOMAINS}
-    yield "Fashion-MNIST, other domains", studies.AFL, used, {"domains": others}, without, claims.chosen_by_loss
+    yield studies.OTHER_DOMAINS, studies.AFL, used, {"domains": others}, without, claims.chosen_by_loss
 
 
 def _row(title, method, used, values, picked, runs, rule) -> dict:
@@ -57,25 +63,54 @@ def _row(title, method, used, values, picked, runs, rule) -> dict:
         best = picked[title, method] = rule(runs.select(method=method), keys)[0]
         row |= {"picked here": listed(best, keys), "held-out": next(v for k, v in best.items() if "held-out" in k)}
         row["at the edge"] = ", ".join(key for key in keys if _at_the_edge(best[key], values[key])) or "no"
+        if rule is claims.chosen_by_loss:
+            row["for the worst client"] = listed(
+                claims.chosen_by_worst_client(runs.select(method=method), keys)[0], keys
+            )
     return row
 
 
+def with_picks(settings: Mapping[str, Mapping[str, dict]], found: Mapping[tuple[str, str], Mapping]) -> dict:
+    """Settings by problem and method, with what `selection` found in the place of what is in use."""
+    picked = {title: dict(methods) for title, methods in settings.items()}
+    for (title, method), best in found.items():
+        picked[title][method] = {key: value for key, value in best.items() if not key.startswith("held-out")}
+    return picked
+
+
 def _at_the_edge(value, options) -> bool:
-    return len(options) > 2 and not isinstance(value, str) and value in (min(options), max(options))
+    """Whether something beyond might have been better; of two options each is at an edge."""
+    return not isinstance(value, str) and value in (min(options), max(options))
 
 
 def controls(curves: Mapping[str, Mapping[str, Runs]]) -> Iterator[dict]:
-    """For each data set AFL's lead over FedAvg and over the two controls, with intervals, and what share is left."""
+    """For each data set AFL's lead over FedAvg and over the two controls, with intervals, and what share is left.
+
+    The last row makes communication equal the other way: against FedAvg of τ = 10 stand AFL's first steps, as many as
+    it can make with FedAvg's traffic.
+    """
     for title, by in curves.items():
+        afl, fedavg = by[images.AFL], by[images.FEDAVG]
         for against in (images.FEDAVG, images.EVERY_STEP, images.FIXED):
-            lead = claims.leads(by[against], by[images.AFL])
-            left = claims.share_left(by[images.FEDAVG], by[images.AFL], by[against])
-            row = {"data": title, "AFL's lead over": against}
-            for where, name in ((ALL_CLIENTS, "all clients"), (WORST_CLIENT, "worst client")):
-                row |= with_interval(name, lead[where]) | {f"share left, {name}": left[where]}
-            total = by[against].column("sent")[0, -1] + by[against].column("received")[0, -1]
-            flat = claims.last_tenths(by[against])
-            yield row | {"scalars of a run": float(total), "last tenth, points": flat}
+            left = claims.share_left(fedavg, afl, by[against])
+            shares = {} if against == images.FEDAVG else left
+            yield _lead(title, afl, by[against], against, shares) | {
+                "last tenth, points": claims.last_tenths(by[against])
+            }
+        if early := claims.at_traffic_of(fedavg, afl):
+            yield _lead(title, early, fedavg, "FedAvg, by AFL's first steps", {})
+
+
+def _lead(title: str, afl: Runs, other: Runs, name: str, shares: Mapping[str, claims.Share]) -> dict:
+    lead = claims.leads(other, afl)
+    row = {"data": title, "AFL's lead over": name}
+    for where, column in ((ALL_CLIENTS, "all clients"), (WORST_CLIENT, "worst client")):
+        row |= with_interval(column, lead[where])
+        if where in shares:
+            row |= {f"{column}, share left": shares[where].value}
+            row |= {f"{column}, from": shares[where].low, f"{column}, to": shares[where].high}
+    totals = (float(runs.column("sent")[0, -1] + runs.column("received")[0, -1]) for runs in (afl, other))
+    return row | dict(zip(("scalars of AFL", "scalars of the other"), totals, strict=True))
 
 
 def of_clients(curves: measures.Curves) -> list[dict]:
@@ -161,8 +196,8 @@ def selections(clients: Runs, others: Mapping[str, Runs]) -> Iterator[dict]:
 def comparison(problems: Mapping[str, Runs]) -> Iterator[dict]:
     """A row for each problem and method: average, worst domain, outside the hull, and how even it is over clients."""
     for title, runs in problems.items():
-        for method in studies.CHOSEN[COMPARED[title]]:
-            of_method = runs.select(method=method, problem=COMPARED[title])
+        for method in studies.CHOSEN[studies.COMPARED[title]]:
+            of_method = runs.select(method=method, problem=studies.COMPARED[title])
             row = {"problem": title, "method": NAMES.get(method, method)}
             row |= with_interval("average", of_method.column("average")[:, -1])
             row |= with_interval("worst domain", of_method.column("worst")[:, -1])

@@ -16,6 +16,7 @@ from fedrepro.streams import stream
 from fedrepro.trace import Trace
 
 ADABOOST, MULTIBOOST, SMOOTHED, FED_MULTIBOOST = "AdaBoost", "MultiBoost", "MultiBoost, smoothed", "FedMultiBoost"
+BALANCED = "AdaBoost, domains alike"  # a control: pooled pictures, repeated so that no domain weighs more by its size
 PLAIN, PLAIN_SMOOTHED = "MultiBoost, Q = 1/p", "MultiBoost, Q = 1/p, smoothed"  # the ensemble (23)
 CLIENTS = 10  # of every domain
 FEW_CLIENTS = 3
@@ -66,8 +67,10 @@ def on_pictures(
     common = {"rounds": rounds, "thresholds": THRESHOLDS, "evaluate": evaluated.tolist(), "test": test, "seed": seed}
     if method == FED_MULTIBOOST:
         trace = fed_multiboost(train, initial_step=initial_step, clients_per_round=clients_per_round, **common)
-    elif method == ADABOOST:  # one domain, and so Q = 1
-        trace = multiboost(Federation.from_arrays(train.x, train.y), domain_posterior="uniform", **common)
+    elif method in (ADABOOST, BALANCED):  # one domain, and so Q = 1
+        rows = evenly(train.domains) if method == BALANCED else np.arange(len(train))
+        pooled = Federation.from_arrays(np.asarray(train.x)[rows], train.y[rows])
+        trace = multiboost(pooled, domain_posterior="uniform", **common)
     else:
         plain = {"domain_posterior": "uniform"} if method in (PLAIN, PLAIN_SMOOTHED) else {}
         step = "smoothed" if method in (SMOOTHED, PLAIN_SMOOTHED) else "line-search"
@@ -75,6 +78,12 @@ def on_pictures(
     columns = {name: trace[name] for name in ("round", "sent", "received", "step")}
     columns |= {"error": 100 * trace["test_error"], "largest_loss": trace["loss"].max(axis=1)}
     return Trace(columns, {})
+
+
+def evenly(domains: np.ndarray) -> np.ndarray:
+    """The samples, each as often as its domain is smaller than the largest one, to a whole number."""
+    sizes = np.bincount(domains)
+    return np.repeat(np.arange(domains.size), np.round(sizes.max() / sizes).astype(int)[domains])
 
 
 @cache

@@ -27,11 +27,13 @@ from fedrepro.models.one_logit import OneLogit
 from fedrepro.models.regression import LogisticRegression
 from fedrepro.models.trained.evaluation import fairness_of
 from fedrepro.papers.multi_source.trials import problems
+from fedrepro.papers.multi_source.trials.boosting import BALANCED, evenly
 from fedrepro.trace import Trace
 
 AGNOSTIC = "AgnosticFedAvg"
 ADABOOST, MULTIBOOST, SMOOTHED, FED_MULTIBOOST = "AdaBoost", "MultiBoost", "MultiBoost, smoothed", "FedMultiBoost"
-BOOSTED = (ADABOOST, MULTIBOOST, SMOOTHED, FED_MULTIBOOST)
+POOLED = (ADABOOST, BALANCED)  # which do not know of domains
+BOOSTED = (*POOLED, MULTIBOOST, SMOOTHED, FED_MULTIBOOST)
 AFL, ERM, IRM, FEDERATED_IRM = "AFL", "ERM", "IRM", "IRM, federated"
 ONE_LOGIT = "IRM, federated, one logit"
 INVARIANT = (ERM, IRM, FEDERATED_IRM, ONE_LOGIT)
@@ -95,8 +97,8 @@ def on_sources(
     columns["accuracy"] = 100 * trace["test_accuracy"]
     columns["average"] = columns["accuracy"] @ (np.bincount(given.test.domains) / len(given.test))
     columns["worst"] = columns["accuracy"].min(axis=1)
-    if method in BOOSTED and method != ADABOOST:
-        columns["largest_loss"] = trace["loss"].max(axis=1)  # of the domains, which AdaBoost does not know
+    if method in BOOSTED and method not in POOLED:
+        columns["largest_loss"] = trace["loss"].max(axis=1)  # of the domains
     even = over_clients(given.train, columns["accuracy"][-1])
     return Trace(columns, even | ({} if outside is None else {"outside": 100 * outside}))
 
@@ -174,8 +176,9 @@ def _boosted(method: str, given: problems.Problem, *, steps: int, evaluated: np.
     }
     if method == FED_MULTIBOOST:
         return fed_multiboost(given.train, **common, **chosen)
-    if method == ADABOOST:  # one domain, and so Q = 1
-        pooled = Federation.from_arrays(given.train.x, given.train.y)
+    if method in POOLED:  # one domain, and so Q = 1
+        rows = evenly(given.train.domains) if method == BALANCED else np.arange(len(given.train))
+        pooled = Federation.from_arrays(np.asarray(given.train.x)[rows], given.train.y[rows])
         return multiboost(pooled, domain_posterior="uniform", **common)
     posterior = chosen.get("domain_posterior") or fit_domain_posterior(given.train, l2=POSTERIOR_L2)
     step = "smoothed" if method == SMOOTHED else "line-search"
@@ -183,7 +186,7 @@ def _boosted(method: str, given: problems.Problem, *, steps: int, evaluated: np.
 
 
 def _accuracy_of_ensemble(method: str, final: Mapping[str, np.ndarray], federation: Federation, domains: int) -> float:
-    posterior = None if "posterior_w" in final else uniform_posterior(1 if method == ADABOOST else domains)
+    posterior = None if "posterior_w" in final else uniform_posterior(1 if method in POOLED else domains)
     says = scores(final, federation.x, posterior) > 0
     return float((says == (federation.y == 1)).mean())
 

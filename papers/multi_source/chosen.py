@@ -1,0 +1,69 @@
+"""The settings in use, by problem and method; candidates and rules are in `studies` and `claims`.
+
+``tools/survey_settings.py`` writes here what the rules pick; a test holds it against the committed full run.
+"""
+
+PICKED: dict[str, dict[str, dict]] = {
+    "CIFAR-10, i.i.d.": {
+        "FedAvg": {"step": 0.2},
+        "AFL": {"step": 0.1, "step_domains": 0.1},
+        "AFL, λ fixed": {"step": 0.2},
+        "FedAvg, τ = 1": {"step": 0.2},
+    },
+    "CIFAR-10, non-i.i.d.": {
+        "FedAvg": {"step": 0.2},
+        "AFL": {"step": 0.1, "step_domains": 0.1},
+        "AFL, λ fixed": {"step": 0.2},
+        "FedAvg, τ = 1": {"step": 0.2},
+    },
+    "MNIST, i.i.d.": {
+        "FedAvg": {"step": 0.5},
+        "AFL": {"step": 0.5, "step_domains": 0.001},
+        "AFL, λ fixed": {"step": 0.5},
+        "FedAvg, τ = 1": {"step": 0.5},
+    },
+    "MNIST, non-i.i.d.": {
+        "FedAvg": {"step": 0.5},
+        "AFL": {"step": 0.5, "step_domains": 0.001},
+        "AFL, λ fixed": {"step": 0.5},
+        "FedAvg, τ = 1": {"step": 0.5},
+    },
+    "Fashion-MNIST, i.i.d.": {
+        "FedAvg": {"step": 0.3},
+        "AFL": {"step": 0.3, "step_domains": 0.1},
+        "AFL, λ fixed": {"step": 0.3},
+        "FedAvg, τ = 1": {"step": 0.3},
+    },
+    "Fashion-MNIST, non-i.i.d.": {
+        "FedAvg": {"step": 0.1},
+        "AFL": {"step": 0.3, "step_domains": 0.1},
+        "AFL, λ fixed": {"step": 0.3},
+        "FedAvg, τ = 1": {"step": 0.3},
+    },
+    "Adult": {
+        "FedAvg": {"step": 3.0},
+        "SCAFFOLD": {"step": 10.0},
+        "AFL": {"step": 1.0, "step_domains": 0.01},
+        "AgnosticFedAvg": {"step": 3.0, "step_domains": 0.1},
+        "ApproxFedAvg": {"step": 3.0, "mu": 1.0},
+        "FedMultiBoost": {"initial_step": 0.5},
+        "IRM, federated": {"penalty": 10.0},
+        "F-IRM game": {"step": 0.1},
+        "FL Games": {"step": 0.001, "buffer": 5},
+    },
+    "coloured digits": {
+        "FedAvg": {"step": 1.0},
+        "SCAFFOLD": {"step": 0.2},
+        "AFL": {"step": 1.2, "step_domains": 0.1},
+        "AgnosticFedAvg": {"step": 0.3, "step_domains": 1.0},
+        "ApproxFedAvg": {"step": 0.1, "mu": 10.0},
+        "FedMultiBoost": {"initial_step": 4.0},
+        "IRM, federated": {"penalty": 10000.0, "l2": 0.002},
+        "IRM, federated, one logit": {"penalty": 10000.0, "l2": 0.002},
+        "F-IRM game": {"step": 0.003, "stop_below": 0.7},
+        "V-IRM game": {"step": 0.3, "stop_below": 0.7},
+        "FL Games": {"step": 0.003, "buffer": 1},
+    },
+    "three questions": {"FedMultiBoost": {"initial_step": 0.5}},
+    "Fashion-MNIST, other domains": {"AFL": {"domains": "two"}},
+}
