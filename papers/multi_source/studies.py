@@ -318,13 +318,14 @@ _SECONDS = {
 }
 _OTHER_SOURCES = {"adult": 0.06, "digits": 1.2}
 _OTHER_TRIALS = {"on_pictures": 0.6, "to_fixed_point": 0.2, "to_optimum": 0.1, "towards_maximum": 0.15}
-_OTHER_TRIALS |= {"with_domains": 0.2, "as_published": 45.0}
+_OTHER_TRIALS |= {"with_domains": 0.2}
+_SECONDS_OF_A_GAME = 45.0  # of 1,500 turns with 390 units
 
 
 def core_hours(parameters) -> dict[str, float]:
     """About how many hours of one core every study takes in the full profile, by name: said before it starts.
 
-    Of smaller profiles it is too much, but for the steps on images.
+    Of smaller profiles it is too much, but for images and games.
     """
     return {
         name: sum(_seconds(study, settings) for settings in study.settings) * len(list(study.seeds)) / 3600
@@ -340,4 +341,6 @@ def _seconds(study: Study, settings: dict) -> float:
     if study.trial is on_sources:
         problem = "adult" if settings["problem"] == "adult" else "digits"
         return _SECONDS[problem].get(settings["method"], _OTHER_SOURCES[problem])
+    if study.trial is as_published:
+        return _SECONDS_OF_A_GAME * settings["rounds"] / 1_500 * settings["units"] / 390
     return _OTHER_TRIALS[study.trial.__name__]
