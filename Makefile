@@ -22,6 +22,9 @@ pin := env -u UV_FIND_LINKS -u UV_EXTRA_INDEX_URL -u UV_INDEX $(BIN)/uv pip comp
 	--generate-hashes --no-header --no-annotate --no-strip-extras --python-version 3.11 $(LOCK) --output-file .venv/new.lock
 
 export JUPYTER_PREFER_ENV_PATH := 1
+# Bytecode is kept, also where a container's image says otherwise: .venv comes without any, and every process would
+# compile what it imports, 4 seconds of a processor each.
+unexport PYTHONDONTWRITEBYTECODE
 
 # What depends on other packages most: the command line, notebooks, pages, studies, networks. (Same bits are promised for
 # the versions of the lock alone.)

@@ -1,10 +1,17 @@
 """No test touches the user's own trials, results or progress; compiled kernels and data may come from the cache."""
 
+import os
+import sys
+
 import pytest
 
 import fedrepro
 
 fedrepro.prepare()  # before any test imports NumPy
+
+# Tests change modules and import them again within a second, which the time stamp in bytecode does not tell.
+sys.dont_write_bytecode = True
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -79,7 +79,7 @@ class Loopback:
     def _log(self, number: int) -> Path:
         return self._folder / f"process_{number}.log"
 
-    def _said(self, process: subprocess.Popen, pattern: str, patience: float = 60.0) -> str:
+    def _said(self, process: subprocess.Popen, pattern: str, patience: float = 300.0) -> str:
         log = self._log(self._processes.index(process))
         deadline = time.monotonic() + patience
         while not (found := re.search(pattern, log.read_text())):

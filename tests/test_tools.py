@@ -63,12 +63,12 @@ def test_a_failed_check_counts_and_the_others_still_run(monkeypatch, tmp_path):
     note = "import os, pathlib, sys; pathlib.Path(sys.argv[1]).write_text(os.environ['FEDREPRO_STORE'])"
     passes, fails = [sys.executable, "-c", note], [sys.executable, "-c", "raise SystemExit(3)"]
     steps = [("fails", fails, {}), ("passes", [*passes, str(tmp_path / "note")], {})]
-    monkeypatch.setattr(check, "style", list)
+    monkeypatch.setattr(check, "before", list)
     monkeypatch.setattr(check, "steps", lambda scratch: steps)
     assert check.main() == 3
     monkeypatch.setattr(check, "steps", lambda scratch: steps[1:])
     assert check.main() == 0
-    monkeypatch.setattr(check, "style", lambda: steps[:1])
+    monkeypatch.setattr(check, "before", lambda: steps[:1])
     assert check.main() == 3
     store = Path((tmp_path / "note").read_text())
     assert store != Path(os.environ["FEDREPRO_STORE"])
@@ -77,11 +77,18 @@ def test_a_failed_check_counts_and_the_others_still_run(monkeypatch, tmp_path):
 
 def test_no_test_is_left_out_or_run_twice(tmp_path):
     check = tool("check")
-    commands = {name: command for name, command, _ in check.steps(tmp_path)}
-    assert (check.ROOT / check.WHOLE_PAPERS).is_dir()
-    assert commands["tests of the papers"] == [*check.PYTEST, check.WHOLE_PAPERS]
-    apart = [check.WHOLE_PAPERS, check.OTHER_PROCESSORS]
-    assert commands["all other tests"] == [*check.PYTEST, *(f"--ignore={path}" for path in apart)]
+    run = {path: 0 for path in (check.ROOT / "tests").rglob("test_*.py")}
+    for name, command, variables in check.steps(tmp_path):
+        if command[: len(check.PYTEST)] != check.PYTEST or variables:  # of another kind, or without the JIT
+            continue
+        arguments = command[len(check.PYTEST) :]
+        left_out = [check.ROOT / one.partition("=")[2] for one in arguments if one.startswith("--ignore=")]
+        paths = [check.ROOT / one for one in arguments if not one.startswith("--")] or [check.ROOT / "tests"]
+        assert all(path.exists() for path in (*paths, *left_out)), name
+        for path in run:
+            places = {path, *path.parents}
+            run[path] += bool(places & set(paths)) and not places & set(left_out)
+    assert set(run.values()) == {1}
 
 
 def test_checks_run_at_the_same_time_and_are_shown_in_their_order(monkeypatch, tmp_path, capsys):
@@ -94,10 +101,14 @@ def test_checks_run_at_the_same_time_and_are_shown_in_their_order(monkeypatch, t
         (name, [sys.executable, "-c", meet, *order, name], {})
         for name, order in zip(names, (paths, paths[::-1]), strict=True)
     ]
-    monkeypatch.setattr(check, "style", list)
+    monkeypatch.setattr(check, "before", list)
     monkeypatch.setattr(check, "steps", lambda scratch: steps)
     assert check.main() == 0
-    assert capsys.readouterr().out.splitlines() == ["== notebooks", "met by notebooks", "== tests", "met by tests"]
+    told = capsys.readouterr().out.splitlines()
+    assert [line for line in told if not line.startswith("--")] == [
+        "== notebooks", "met by notebooks", "== tests", "met by tests",
+    ]  # fmt: skip
+    assert [line.partition(":")[0] for line in told if line.startswith("--")] == ["-- notebooks", "-- tests"]
 
 
 @pytest.fixture

@@ -1,28 +1,70 @@
-"""Everything that CI checks, with an empty store and cache of its own. Ends with pytest's closing line."""
+"""Everything that CI checks, with an empty store and cache of its own; says for each step what time it took."""
 
 import os
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
 KERNEL_COVERAGE = 98  # per cent of the statements in kernels/ that tests/kernels must run; measured: 99
-AT_ONCE = 2  # steps that run beside each other: none of them keeps two cores busy
-WHOLE_PAPERS = "tests/papers"  # half of the time of all tests
-OTHER_PROCESSORS = "tests/test_same_bits.py"  # minutes of emulation
+AT_ONCE = max(2, min(4, len(os.sched_getaffinity(0))))  # steps that run beside each other
 LOOK_AGAIN = 0.5  # seconds
 WITH_FLOWER = ROOT / ".venv-bench" / "bin" / "python"  # its tests need an environment of their own
 
 Step = tuple[str, list[str], dict[str, str]]  # what it is, its command, environment variables of its own
 
+# The tests in parts that take minutes each; what none of them names is in a part of its own.
+PAPER = "tests/reproduction/paper"
+IN_A_BROWSER = [f"{PAPER}/test_browser.py", f"{PAPER}/test_live_notebooks.py"]
+PARTS = {
+    "tests of the papers": ["tests/papers"],
+    "tests of running papers": [PAPER],
+    "tests of learning": ["tests/algorithms", "tests/models", "tests/comparisons"],
+    "the same bits, also on emulated processors": ["tests/test_same_bits.py"],
+    "tests of kernels": ["tests/kernels"],
+    "tests in a browser": IN_A_BROWSER,
+}
 
-def style() -> list[Step]:
-    """What takes a second, and comes first."""
+# Imported once, so that all processes find its bytecode: a new environment has none, and to compile what one process
+# imports takes seconds.
+IMPORTED = """
+import contextlib, importlib, pkgutil
+import fedrepro
+fedrepro.prepare()
+def names(package):
+    for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        if found.name not in ("fedrepro.flower", "fedrepro.__main__"):
+            yield found.name
+            if found.ispkg:
+                yield from names(importlib.import_module(found.name))
+others = "pytest hypothesis.extra.numpy ipykernel.kernelapp distributed.cli.dask_worker statsmodels.api nbval.plugin"
+for name in (*names(fedrepro), *others.split()):
+    with contextlib.suppress(Exception):
+        importlib.import_module(name)
+"""
+
+
+class Ended(NamedTuple):
+    """How a step ended."""
+
+    code: int
+    seconds: float
+    processor: float  # seconds, with all processes that it started
+
+
+def before() -> list[Step]:
+    """What takes seconds, and comes first."""
     ruff = [sys.executable, "-m", "ruff"]
-    return [("lint", [*ruff, "check", "--quiet"], {}), ("format", [*ruff, "format", "--check", "--quiet"], {})]
+    return [
+        ("lint", [*ruff, "check", "--quiet"], {}),
+        ("format", [*ruff, "format", "--check", "--quiet"], {}),
+        ("bytecode", [sys.executable, "-c", IMPORTED], {"PYTHONDONTWRITEBYTECODE": ""}),
+    ]
 
 
 def steps(scratch: Path) -> list[Step]:
@@ -31,14 +73,19 @@ def steps(scratch: Path) -> list[Step]:
     coverage = ["--cov=fedrepro.kernels", "--cov-report=term-missing", f"--cov-fail-under={KERNEL_COVERAGE}"]
     without_jit = {"NUMBA_DISABLE_JIT": "1", "COVERAGE_FILE": str(scratch / "coverage")}
     return [
-        ("all other tests", [*PYTEST, f"--ignore={WHOLE_PAPERS}", f"--ignore={OTHER_PROCESSORS}"], {}),
-        ("tests of the papers", [*PYTEST, WHOLE_PAPERS], {}),
-        ("the same bits, also on emulated processors", [*PYTEST, OTHER_PROCESSORS], {}),
-        ("notebooks", notebooks, {}),
+        *((name, [*PYTEST, *_paths(name)], {}) for name in PARTS),
         ("kernels without the JIT, with coverage", [*PYTEST, "tests/kernels", *coverage], without_jit),
+        ("all other tests", [*PYTEST, *(f"--ignore={path}" for paths in PARTS.values() for path in paths)], {}),
+        ("notebooks", notebooks, {}),
         ("strategies for Flower", _in_bench([*PYTEST[1:], "tests/flower"]), {}),
         ("types", [sys.executable, "tools/check_types.py"], {}),
     ]
+
+
+def _paths(part: str) -> list[str]:
+    """A part's files and folders, without files of its folders that another part names."""
+    others = [path for name, paths in PARTS.items() if name != part for path in paths]
+    return [*PARTS[part], *(f"--ignore={path}" for path in others if Path(path).parent in map(Path, PARTS[part]))]
 
 
 def _in_bench(arguments: list[str]) -> list[str]:
@@ -55,7 +102,7 @@ def main() -> int:
         scratch = Path(folder)
         own_places = {"FEDREPRO_CACHE": str(scratch / "cache"), "FEDREPRO_STORE": str(scratch / "store")}
         environment = os.environ | own_places
-        for name, command, variables in style():
+        for name, command, variables in before():
             _announce(name, codes)
             codes.append(subprocess.run(command, cwd=ROOT, env=environment | variables).returncode)
         started = [
@@ -64,7 +111,9 @@ def main() -> int:
         ]
         for name, log, run in started:
             _announce(name, codes)
-            codes.append(_show(log, run))
+            ended = _show(log, run)
+            codes.append(ended.code)
+            print(f"-- {name}: {_minutes(ended.seconds)}, processors {_minutes(ended.processor)}", flush=True)
     return next((code for code in codes if code), 0)
 
 
@@ -73,13 +122,21 @@ def _announce(name: str, codes: list[int]) -> None:
     print(f"== {name}" + (f" (failed so far: {failed})" if failed else ""), flush=True)
 
 
-def _run(command: list[str], environment: dict[str, str], log: Path) -> int:
+def _minutes(seconds: float) -> str:
+    return f"{round(seconds) // 60} min {round(seconds) % 60} s"
+
+
+def _run(command: list[str], environment: dict[str, str], log: Path) -> Ended:
+    start = time.monotonic()
     with open(log, "wb") as output:
-        return subprocess.run(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT).returncode
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return Ended(process.returncode, time.monotonic() - start, used.ru_utime + used.ru_stime)
 
 
-def _show(log: Path, run: Future) -> int:
-    """Show what a step says while it says it; returns its exit code."""
+def _show(log: Path, run: Future[Ended]) -> Ended:
+    """Show what a step says while it says it."""
     position = 0
     while True:
         ended = bool(wait([run], timeout=LOOK_AGAIN).done)

@@ -99,7 +99,7 @@ Overrides = Annotated[
         "-p",
         "--parameter",
         metavar="NAME=VALUE",
-        help="Set a parameter; `fedrepro show PAPER` lists them.",
+        help="Set a parameter, or PAPER.NAME of one paper alone; `fedrepro show PAPER` lists them.",
         autocompletion=complete.parameters,
     ),
 ]
@@ -178,9 +178,9 @@ def reproduce(
     ] = False,
 ) -> None:
     """Run papers and write their notebooks, figures, tables, verdicts and the page that shows them."""
-    values = {key: _values(key, profile, parameter) for key in _selected(papers)}
+    values = _values(_selected(papers), profile, parameter)
     if until_decided:
-        values = {key: _first_look(key, chosen, parameter) for key, chosen in values.items()}
+        values = _first_looks(values, parameter)
     from fedrepro.cli.reproduce import chosen_cluster, prepared_folder
     from fedrepro.cli.reproduce import reproduce as run
 
@@ -196,7 +196,7 @@ def why(paper: Paper, profile: Profile = "quick", parameter: Overrides = None) -
     """Say which trials a paper would run, and why they are not stored."""
     from fedrepro.reproduction.paper.parameters import as_object, studies_module
 
-    values = _values(paper, profile, parameter)
+    values = _values([paper], profile, parameter)[paper]
     for name, study in studies_module(paper).studies(as_object(values)).items():
         try:
             plan = study.plan()
@@ -248,7 +248,7 @@ def notebooks(
 ) -> None:
     """Refresh the outputs inside the papers' own notebooks (quick profile); PAPER may also be start."""
     chosen = [key for key in papers or [] if key != "start"]
-    values = {key: _values(key, "quick", None) for key in (_selected(chosen) if chosen or not papers else [])}
+    values = _values(_selected(chosen) if chosen or not papers else [], "quick", None)
     from fedrepro.cli.reproduce import refresh
 
     refresh(values, jobs or settings.jobs(), start=not papers or "start" in papers)
@@ -275,33 +275,44 @@ def _selected(papers: list[str] | None) -> list[str]:
     return selected
 
 
-def _values(key: str, profile: str, parameter: list[str] | None) -> dict:
+def _values(papers: list[str], profile: str, parameter: list[str] | None) -> dict[str, dict]:
+    """The parameters of each paper, by its key."""
     from fedrepro.reproduction.paper import declaration, resolve
 
-    overrides = {}
+    given = _given(papers, parameter)
+    return {key: resolve(declaration(key), profile, given[key]) for key in papers}
+
+
+def _given(papers: Iterable[str], parameter: list[str] | None) -> dict[str, dict[str, str]]:
+    """For each paper what ``-p`` sets: ``name=value`` for all of them, ``paper.name=value`` for one."""
+    given: dict[str, dict[str, str]] = {key: {} for key in papers}
     for text in parameter or []:
-        name, equals, value = text.partition("=")
+        names, equals, value = text.partition("=")
+        paper, _, name = names.strip().rpartition(".")
         if not equals or not name:
             raise UserError(f"-p {text} is not understood: write -p name=value.")
-        overrides[name.strip()] = value
-    return resolve(declaration(key), profile, overrides)
+        if paper and paper not in given:
+            raise UserError(f"-p {text} is not understood: {paper!r} is not among the papers {', '.join(given)}.")
+        for key in [paper] if paper else given:
+            given[key][name] = value
+    return given
 
 
-def _looks_given(papers: Iterable[str], parameter: list[str] | None) -> list[str]:
-    """Numbers of seeds that the user has chosen, and that a plan of looks would choose itself."""
+def _looks_given(papers: Iterable[str], parameter: list[str] | None) -> list[tuple[str, str]]:
+    """Papers and numbers of seeds that the user has chosen, and that a plan of looks would choose itself."""
     from fedrepro.reproduction.paper import declaration
 
-    given = {text.partition("=")[0].strip() for text in parameter or []}
-    return sorted(given & {name for key in papers for name in declaration(key).looks})
+    given = _given(papers, parameter)
+    return [(key, name) for key in given for name in sorted(declaration(key).looks) if name in given[key]]
 
 
-def _first_look(key: str, values: dict, parameter: list[str] | None) -> dict:
+def _first_looks(values: dict[str, dict], parameter: list[str] | None) -> dict[str, dict]:
     from fedrepro.reproduction.looks import first_look
     from fedrepro.reproduction.paper import declaration
 
-    if planned := _looks_given([key], parameter):
-        raise UserError(f"--until-decided chooses {planned[0]} of paper {key} itself: leave out -p {planned[0]}.")
-    return first_look(declaration(key), values)
+    for key, name in _looks_given(values, parameter):
+        raise UserError(f"--until-decided chooses {name} of paper {key} itself: leave out -p {name}.")
+    return {key: first_look(declaration(key), chosen) for key, chosen in values.items()}
 
 
 def _described(declared) -> dict:

@@ -43,7 +43,7 @@ def fresh(monkeypatch, tmp_path):
     monkeypatch.setenv("FEDREPRO_SOURCES", "cache,publisher")
     monkeypatch.delenv("FEDREPRO_DATA", raising=False)
     monkeypatch.setattr(publisher, "PAUSE_SECONDS", 0.01)
-    monkeypatch.setattr(publisher, "READ_SECONDS", 0.3)
+    monkeypatch.setattr(publisher, "READ_SECONDS", 1.0)
     monkeypatch.setattr(publisher, "_unreachable", set())
     monkeypatch.setattr(finder, "_served", {})
     return tmp_path
@@ -84,7 +84,7 @@ class Server:
             handler.wfile.write(body[: len(body) // 2])
             handler.wfile.flush()
             if behaviour == "stall":
-                self._stopping.wait(10)
+                self._stopping.wait(60)
 
     def close(self):
         self._stopping.set()

@@ -5,12 +5,15 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from typer.testing import CliRunner
 
+from fedrepro.cli.main import app
 from fedrepro.reproduction.paper import keys
 from fedrepro.reproduction.verdicts import VERDICTS
 
@@ -166,108 +169,138 @@ CHANGED = {
 }
 
 
-def options(key: str, **changed: int) -> list[str]:
-    return [part for name, value in (SMALL[key] | changed).items() for part in ("-p", f"{name}={value}")]
+def options(chosen: Mapping[str, Mapping[str, int]], name: str = "{key}.{name}") -> list[str]:
+    pairs = ((name.format(key=key, name=one), value) for key in chosen for one, value in chosen[key].items())
+    return [part for one, value in pairs for part in ("-p", f"{one}={value}")]
 
 
-def fedrepro(*arguments: str, store: Path, **environment: str) -> subprocess.CompletedProcess:
+def reproduce(output: Path, store: Path, jobs: int, **environment: str) -> subprocess.CompletedProcess:
+    """All papers with one command: what is started and imported for one serves all."""
     # A user sets no number of threads; a library that another test has loaded may have.
     inherited = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
     variables = inherited | {"FEDREPRO_STORE": str(store)} | environment
+    arguments = ["reproduce", "--jobs", str(jobs), "--output", str(output), *options(SMALL)]
     command = [sys.executable, "-c", "from fedrepro.cli.main import main; main()", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=variables, timeout=900, check=False)
-
-
-def reproduce(key: str, output: Path, store: Path, jobs: int, **environment: str) -> subprocess.CompletedProcess:
-    arguments = ["reproduce", key, "--jobs", str(jobs), "--output", str(output), *options(key)]
-    return fedrepro(*arguments, store=store, **environment)
+    return subprocess.run(command, capture_output=True, text=True, env=variables, timeout=1800, check=False)
 
 
 class Done(NamedTuple):
-    """A small run with two workers."""
+    """A run of all papers."""
 
-    key: str
     output: Path
     store: Path
+    said: subprocess.CompletedProcess
+
+    def results(self, key: str) -> dict:
+        content = json.loads((self.output / key / "results.json").read_text(encoding="utf-8"))
+        del content["provenance"]
+        return content
+
+    def files(self) -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in self.output.rglob("*") if path.is_file()}
 
 
-@pytest.fixture(scope="module", params=sorted(SMALL))
-def with_two_jobs(request, tmp_path_factory) -> Done:
+@pytest.fixture(scope="module")
+def with_two_jobs(tmp_path_factory) -> Done:
     folder = tmp_path_factory.mktemp("two-jobs")
-    done = reproduce(request.param, folder / "out", folder / "store", jobs=2)
+    done = reproduce(folder / "out", folder / "store", jobs=2)
     assert done.returncode == 0, done.stderr
     assert (folder / "out" / "index.html").as_uri() in done.stdout
     assert "Warning" not in done.stderr  # of libraries: a user can do nothing about them
-    made = Done(request.param, folder / "out", folder / "store")
-    assert f"{len(results(made.key, made.output)['claims'])} claims" in done.stdout
-    return made
+    return Done(folder / "out", folder / "store", done)
 
 
-def results(key: str, output: Path) -> dict:
-    content = json.loads((output / key / "results.json").read_text(encoding="utf-8"))
-    del content["provenance"]
-    return content
+@pytest.fixture(scope="module")
+def again(with_two_jobs) -> Done:
+    """The same command once more."""
+    written = with_two_jobs.files()
+    done = reproduce(with_two_jobs.output, with_two_jobs.store, jobs=2)
+    assert done.returncode == 0, done.stderr
+    assert with_two_jobs.files() == written
+    return with_two_jobs._replace(said=done)
+
+
+@pytest.fixture(scope="module")
+def with_one_worker(tmp_path_factory) -> Done:
+    folder = tmp_path_factory.mktemp("one-worker")
+    done = reproduce(folder / "out", folder / "store", jobs=1)
+    assert done.returncode == 0, done.stderr
+    return Done(folder / "out", folder / "store", done)
+
+
+@pytest.fixture(scope="module")
+def without_data(with_two_jobs, tmp_path_factory) -> Done:
+    """What data sets are not needed for is stored; the compiled kernels stay where they are, too."""
+    folder = tmp_path_factory.mktemp("without-data")
+    shutil.copytree(with_two_jobs.store, folder / "store")
+    environment = {"FEDREPRO_SOURCES": "folder", "FEDREPRO_DATA": str(folder)}
+    done = reproduce(folder / "out", folder / "store", jobs=2, **environment)
+    assert done.returncode == 0, done.stderr
+    return Done(folder / "out", folder / "store", done)
 
 
 def test_every_paper_takes_part():
     assert set(SMALL) == set(LOST_CLAIMS) == set(LOST_FIGURES) == set(CHANGED) == set(keys())
 
 
-def test_results_have_the_promised_shape(with_two_jobs):
-    key, output, _ = with_two_jobs
+every_paper = pytest.mark.parametrize("key", sorted(SMALL))
+
+
+@every_paper
+def test_results_have_the_promised_shape(with_two_jobs, key):
+    output = with_two_jobs.output
     content = json.loads((output / key / "results.json").read_text(encoding="utf-8"))
     assert {"paper", "profile", "parameters", "seeds", "figures", "tables", "claims", "errata", "choices"} < set(
         content
     )
     assert {"commit", "versions", "seconds", "data"} <= set(content["provenance"])
+    assert content["parameters"].items() >= SMALL[key].items()
     for claim in content["claims"].values():
         assert {"text", "verdict", "sees", "why", "comparisons", "readings"} <= set(claim)
         assert claim["verdict"] in VERDICTS
     for figure in content["figures"].values():
         assert {"files", "data", "published"} <= set(figure)
         assert all((output / key / file).stat().st_size > 0 for file in figure["files"])
+    assert f"{key}: {len(content['claims'])} claims" in with_two_jobs.said.stdout
 
 
-def test_a_paper_that_nothing_has_changed_is_not_run_again(with_two_jobs):
-    key, output, store = with_two_jobs
-    written = {path: path.stat().st_mtime_ns for path in output.rglob("*") if path.is_file()}
-    done = reproduce(key, output, store, jobs=2)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith(f"{key}: not run again: its output is there") and done.stderr.count("\n") == 1
-    assert f"{len(results(key, output)['claims'])} claims" in done.stdout
-    assert {path: path.stat().st_mtime_ns for path in output.rglob("*") if path.is_file()} == written
+@every_paper
+def test_a_paper_that_nothing_has_changed_is_not_run_again(again, key):
+    (line,) = [line for line in again.said.stderr.splitlines() if line.startswith(f"{key}: ")]
+    assert line.startswith(f"{key}: not run again: its output is there")
+    assert again.said.stderr.count("\n") == len(SMALL)
+    assert f"{key}: {len(again.results(key)['claims'])} claims" in again.said.stdout
 
 
-def test_same_bytes_with_one_worker_and_another_store(with_two_jobs, tmp_path):
-    key, output, _ = with_two_jobs
-    done = reproduce(key, tmp_path / "out", tmp_path / "store", jobs=1)
-    assert done.returncode == 0, done.stderr
-    assert results(key, tmp_path / "out") == results(key, output)
-    for picture in sorted((tmp_path / "out" / key / "figures").iterdir()):
-        assert picture.read_bytes() == (output / key / "figures" / picture.name).read_bytes()
+@every_paper
+def test_same_bytes_with_one_worker_and_another_store(with_two_jobs, with_one_worker, key):
+    assert with_one_worker.results(key) == with_two_jobs.results(key)
+    pictures = sorted((with_one_worker.output / key / "figures").iterdir())
+    assert pictures
+    for picture in pictures:
+        assert picture.read_bytes() == (with_two_jobs.output / key / "figures" / picture.name).read_bytes()
 
 
-def test_why_says_that_nothing_would_run_and_then_which_setting_changed(with_two_jobs):
-    key, _, store = with_two_jobs
-    told = fedrepro("why", key, *options(key), store=store)
-    assert told.returncode == 0, told.stderr
-    assert " stored, 0 to run" in told.stdout
+@every_paper
+def test_why_says_that_nothing_would_run_and_then_which_setting_changed(with_two_jobs, key, monkeypatch):
+    def why(**changed: int) -> str:
+        told = CliRunner().invoke(app, ["why", key, *options({key: SMALL[key] | changed}, "{name}")])
+        assert told.exit_code == 0, told.output
+        return told.stdout
+
+    monkeypatch.setenv("FEDREPRO_STORE", str(with_two_jobs.store))
+    stored = why()
+    assert " stored, 0 to run" in stored and " because " not in stored
     name, value = CHANGED[key]
-    told = fedrepro("why", key, *options(key, **{name: value}), store=store)
-    assert str(SMALL[key][name]) in told.stdout and str(value) in told.stdout
+    told = why(**{name: value})
+    assert str(SMALL[key][name]) in told and str(value) in told
 
 
-def test_without_any_data_set_only_its_own_figures_are_lost(with_two_jobs, tmp_path):
-    key, _, kept = with_two_jobs
-    store = tmp_path / "store"
-    shutil.copytree(kept, store)
-    # the compiled kernels stay where they are: only the data must not be found
-    environment = {"FEDREPRO_SOURCES": "folder", "FEDREPRO_DATA": str(tmp_path)}
-    done = reproduce(key, tmp_path / "out", store, jobs=1, **environment)
-    assert done.returncode == 0, done.stderr
-    content = results(key, tmp_path / "out")
+@every_paper
+def test_without_any_data_set_only_its_own_figures_are_lost(without_data, key):
+    content = without_data.results(key)
     lost = {name for name, claim in content["claims"].items() if claim["verdict"] == "not-testable"}
     assert lost == LOST_CLAIMS[key]
     assert {name for name, figure in content["figures"].items() if "not_testable" in figure} == LOST_FIGURES[key]
-    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    page = (without_data.output / key / "index.html").read_text(encoding="utf-8")
     assert "not testable here" in page

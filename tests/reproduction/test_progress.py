@@ -71,9 +71,9 @@ def test_a_log_has_a_line_every_minute_where_no_study_ends(clock, monkeypatch):
     lines, (_, console) = [], shown()
     with Display(console) as display:
         plan(display, p=[work("figure-1", 3)])
-        assert waits.acquire(timeout=10)
+        assert waits.acquire(timeout=60)
         clock.now = 61.0
-        assert waits.acquire(timeout=10)
+        assert waits.acquire(timeout=60)
     assert lines[:2] == ["p: 3 trials", "0 of 3 trials, 0 of 1 notebooks"]
 
 

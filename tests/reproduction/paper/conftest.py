@@ -3,10 +3,14 @@
 import sys
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import nbformat
 import pytest
 
 import fedrepro.papers
+from fedrepro.reproduction import notebooks
+from fedrepro.reproduction.run import Run, plan_paper
+from fedrepro.reproduction.study.executor import InProcess
 from fedrepro.reproduction.study.workers import end_workers
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # for loopback.py
@@ -224,6 +228,31 @@ def tiny(tmp_path, monkeypatch):
     end_workers()
     for name in [name for name in sys.modules if name.startswith("fedrepro.papers.tiny")]:
         del sys.modules[name]
+
+
+@pytest.fixture
+def trials_run_here(tiny, monkeypatch):
+    """``fedrepro reproduce`` plans and runs trials in this process: to start another takes seconds."""
+    plans = lambda run: ((key, plan_paper(key, values)) for key, values in run._papers.items())  # noqa: E731
+    monkeypatch.setattr(Run, "_planned", plans)
+    monkeypatch.setattr("fedrepro.reproduction.run.LocalProcesses", lambda jobs, started: InProcess())
+
+
+@pytest.fixture
+def everything_runs_here(trials_run_here, monkeypatch):
+    """So do the cells of notebooks, which show nothing then; `test_notebooks` has kernels."""
+
+    def run(notebook, output, parameters, target, jobs):
+        content, names = nbformat.read(notebook, as_version=4), {"__name__": "__main__"}
+        with monkeypatch.context() as patch, plt.rc_context():
+            patch.setenv("FEDREPRO_OUTPUT", str(target))
+            for cell in content.cells:
+                if cell.cell_type == "code" and "__path__" not in cell.source:
+                    exec(cell.source, names)
+                    names.update(parameters if "parameters" in cell.metadata.get("tags", ()) else {})
+        nbformat.write(content, output)
+
+    monkeypatch.setattr(notebooks, "_run", run)
 
 
 @pytest.fixture

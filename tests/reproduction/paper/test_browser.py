@@ -48,6 +48,7 @@ def visit(browser):
         context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=script
         )
+        context.set_default_timeout(120_000)  # milliseconds
         opened.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: pytest.fail(f"{path}: {error}"))

@@ -114,6 +114,12 @@ def test_version(call):
         (["reproduce", "tiny", "nothing"], "no paper 'nothing'"),
         (["reproduce", "--profile", "medium"], "no profile 'medium': choose quick or full"),
         (["reproduce", "-p", "seeds"], "-p seeds is not understood: write -p name=value."),
+        (
+            ["reproduce", "-p", "other.seeds=7"],
+            "'other' is not among the papers tiny.",
+        ),
+        (["reproduce", "-p", "tiny.=7"], "-p tiny.=7 is not understood: write -p name=value."),
+        (["reproduce", "-p", "tiny.sedes=7"], "(did you mean 'seeds'?): choose from seeds, rate, method, noisy."),
         (["reproduce", "-p", "sedes=7"], "(did you mean 'seeds'?): choose from seeds, rate, method, noisy."),
         (["reproduce", "-p", "seeds=many"], "'seeds' must be a whole number"),
         (["reproduce", "-p", "seeds=3"], "at least 5"),
@@ -145,7 +151,7 @@ def test_usage_errors_exit_with_2(call, arguments):
     assert call(*arguments).exit_code == 2
 
 
-def test_reproduce_then_why_then_force(call, tiny, tmp_path, monkeypatch):
+def test_reproduce_then_why_then_force(call, everything_runs_here, tmp_path):
     assert "figure-1: 5 trials, 0 stored, 5 to run\n       5 because never run" in call("why", "tiny").stdout
 
     result = call("reproduce", "--jobs", 1, "-p", "rate=0.5")
@@ -291,11 +297,11 @@ def test_a_signal_ends_the_command_with_all_its_processes(tiny, tmp_path, name, 
     children = psutil.Process(command.pid).children(recursive=True)
     command.send_signal(getattr(signal, name))
     said = command.stderr.read()
-    assert not psutil.wait_procs(children, timeout=15)[1], "a process is left"
+    assert not psutil.wait_procs(children, timeout=60)[1], "a process is left"
     assert not list(Path("/dev/shm").glob(f"*-{command.pid}-*")), "a semaphore is left in shared memory"
     if name == "SIGKILL":
         return
-    assert command.wait(timeout=15) == 128 + getattr(signal, name)
+    assert command.wait(timeout=60) == 128 + getattr(signal, name)
     end = "interrupted" if name == "SIGINT" else f"ended by {name}"
     assert said.splitlines()[-1].startswith(f"fedrepro: {end}; finished trials are kept")
     assert "Traceback" not in said and "Warning" not in said

@@ -1,5 +1,6 @@
 """The notebooks in JupyterLab, in a real browser: a slider is moved, and the picture follows."""
 
+import contextlib
 import json
 import os
 import re
@@ -31,26 +32,24 @@ def jupyter(tmp_path_factory):
     places = {f"JUPYTER_{name}": str(home / name) for name in ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR")}
     options = ["--ServerApp.token=", "--ServerApp.password=", "--allow-root", "--ServerApp.port_retries=50"]
     environment = {**lab.environment(), **places, "JUPYTER_PREFER_ENV_PATH": "1"}
-    server = subprocess.Popen(
-        [*lab.command(folder, browser=False), *options],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-        start_new_session=True,
-    )
+    log = home / "log"  # a pipe that nobody reads would stop it when it is full
+    with open(log, "wb") as said:
+        command = [*lab.command(folder, browser=False), *options]
+        server = subprocess.Popen(command, stderr=said, env=environment, start_new_session=True)
     try:
-        yield _address(server, home), folder
+        yield _address(server, home, log), folder
     finally:
         os.killpg(server.pid, signal.SIGTERM)
-        server.wait(timeout=30)
+        server.wait(timeout=MINUTE / 1000)
 
 
-def _address(server: subprocess.Popen, home: Path) -> str:
-    until = time.monotonic() + 90
+def _address(server: subprocess.Popen, home: Path, log: Path) -> str:
+    until = time.monotonic() + 5 * MINUTE / 1000
     while time.monotonic() < until:
         for path in (home / "RUNTIME_DIR").glob("jpserver-*.json"):
-            return json.loads(path.read_text())["url"]
-        assert server.poll() is None, server.stderr.read() if server.stderr else ""
+            with contextlib.suppress(ValueError):  # it is still being written
+                return json.loads(path.read_text())["url"]
+        assert server.poll() is None, log.read_text()
         time.sleep(0.2)
     pytest.fail("JupyterLab did not start")
 
@@ -68,6 +67,7 @@ def visit(jupyter, browser):
     """Open a notebook; what its scripts complain of, and what they ask of other machines, is collected."""
     address, _ = jupyter
     context = browser.new_context(viewport={"width": 1280, "height": 1000})
+    context.set_default_timeout(2 * MINUTE)
     page = context.new_page()
     page.complaints = []
     page.on("pageerror", lambda error: page.complaints.append(str(error)))
@@ -115,7 +115,7 @@ def move(page, cell, label: str) -> None:
 
 def changed_from(cell, before: str) -> str:
     image = cell.locator("img.widget-image")
-    until = time.monotonic() + 60
+    until = time.monotonic() + 2 * MINUTE / 1000
     while (now := image.get_attribute("src")) == before:
         assert time.monotonic() < until, "the picture does not follow the slider"
         time.sleep(0.02)
@@ -141,14 +141,17 @@ def test_a_slider_of_the_first_notebook_moves_the_picture(visit):
 
 def test_somebody_who_waits_sees_what_runs(visit, jupyter):
     _, folder = jupyter
-    source = "from fedrepro.reproduction import live; live.watch_cells()\nimport time; time.sleep(5)"
+    enough = folder / "enough"
+    source = "from fedrepro.reproduction import live; live.watch_cells()\nimport pathlib, time\n"
+    source += f"while not pathlib.Path({str(enough)!r}).exists(): time.sleep(0.1)"
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     nbformat.write(notebook, folder / "wait.ipynb")
     cell = run_cell(visit("wait.ipynb"), "live.watch_cells")
     line = cell.locator(".jp-OutputArea-output", has_text="running …")
-    line.wait_for(timeout=MINUTE)
-    line.wait_for(state="detached", timeout=MINUTE)
+    line.wait_for()
+    enough.touch()
+    line.wait_for(state="detached")
 
 
 def test_a_paper_s_explorer_follows_its_controls(visit):

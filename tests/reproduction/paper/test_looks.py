@@ -22,7 +22,7 @@ paper.claim("loss-falls", [
 
 
 @pytest.fixture
-def call(tiny, tmp_path, monkeypatch):
+def call(everything_runs_here, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FEDREPRO_OUTPUT")
     return lambda *arguments: CliRunner().invoke(cli.app, [str(argument) for argument in arguments])

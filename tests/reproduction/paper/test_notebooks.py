@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -21,8 +22,22 @@ def quick(tiny):
     return resolve(declaration("tiny"), "quick", {})
 
 
-def test_a_notebook_runs_end_to_end(tiny, quick, tmp_path):
-    folder = notebooks.execute("tiny", "quick", quick | {"seeds": 6}, tmp_path / "out", 1)
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    return tmp_path_factory.mktemp("kept") / "out"
+
+
+@pytest.fixture
+def ran(tiny, quick, kept, tmp_path):
+    """The output of the tiny paper: run once for all tests that look at it, and copied for each."""
+    if not kept.exists():
+        notebooks.execute("tiny", "quick", quick | {"seeds": 6}, kept, 1)
+    shutil.copytree(kept, tmp_path / "out")
+    return tmp_path / "out" / "tiny"
+
+
+def test_a_notebook_runs_end_to_end(ran):
+    folder = ran
     written = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert written == {
         "tiny.ipynb", "tiny.html", "results.json", "figures/figure-1.png", "figures/figure-1.svg", "tables/table-1.csv",
@@ -37,25 +52,21 @@ def test_a_notebook_runs_end_to_end(tiny, quick, tmp_path):
     assert page.count('<details class="source">') == page.count('<div class="input">') > 0  # all code is folded
 
 
-def test_the_kernel_is_this_interpreter_whatever_is_registered(tiny, quick, tmp_path, monkeypatch):
+def test_the_kernel_is_this_interpreter_whatever_is_registered_or_lies_in_the_folder(
+    tiny, quick, tmp_path, monkeypatch
+):
     registered = tmp_path / "jupyter" / "kernels" / "python3"
     registered.mkdir(parents=True)
     spec = {"argv": ["/bin/false"], "display_name": "someone else's", "language": "python"}
     (registered / "kernel.json").write_text(json.dumps(spec))
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
-    tiny.set_cells(["import sys\nprint(sys.executable)"])
-    notebooks.execute("tiny", "quick", quick, tmp_path / "out", 1)
-    run = nbformat.read(tmp_path / "out" / "tiny" / "tiny.ipynb", as_version=4)
-    assert run.cells[-1].outputs[0].text.strip() == sys.executable
-
-
-def test_what_lies_in_the_folder_is_not_taken_for_a_library(tiny, quick, tmp_path):
     folder = tmp_path / "out" / "tiny"
     folder.mkdir(parents=True)
-    (folder / "ipykernel.py").write_text("raise SystemExit(1)")
-    tiny.set_cells(["print('here')"])
+    (folder / "ipykernel.py").write_text("raise SystemExit(1)")  # is not taken for the library
+    tiny.set_cells(["import sys\nprint(sys.executable)"])
     notebooks.execute("tiny", "quick", quick, tmp_path / "out", 1)
-    assert nbformat.read(folder / "tiny.ipynb", as_version=4).cells[-1].outputs[0].text.strip() == "here"
+    run = nbformat.read(folder / "tiny.ipynb", as_version=4)
+    assert run.cells[-1].outputs[0].text.strip() == sys.executable
 
 
 def test_notebooks_that_run_at_the_same_time_keep_out_of_each_others_way(tiny, quick, tmp_path, monkeypatch):
@@ -76,7 +87,7 @@ print(os.environ["FEDREPRO_JOBS"], os.environ["FEDREPRO_OUTPUT"], os.getcwd())
             pool.submit(notebooks.execute, "tiny", "quick", quick, folder, jobs) for jobs, folder in folders.items()
         ]
         for run in runs:
-            run.result(timeout=60)
+            run.result(timeout=300)
     for jobs, folder in folders.items():
         told = nbformat.read(folder / "tiny" / "tiny.ipynb", as_version=4).cells[-1].outputs[0].text.strip()
         assert told == f"{jobs} {folder / 'tiny'} {folder / 'tiny'}"
@@ -89,12 +100,13 @@ def test_running_notebooks_can_be_stopped(tiny, quick, tmp_path):
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(notebooks.execute, "tiny", "quick", quick, tmp_path / "out", 1)
         while not started.exists():
+            assert not run.done()
             time.sleep(0.05)
         with (
             notebooks.stopped(),
             pytest.raises(UserError, match=r"^The process of the notebook tiny.ipynb was killed"),
         ):
-            run.result(timeout=60)
+            run.result(timeout=300)
         with notebooks.stopped(), pytest.raises(UserError, match="was killed"):  # nor does one that starts go on
             notebooks.execute("tiny", "quick", quick, tmp_path / "out", 1)
     assert not notebooks.ThisInterpreter.running
@@ -131,9 +143,9 @@ paper.runs("figure-1")
     assert cells[-2].outputs[0].data == {"text/plain": ""}
 
 
-@pytest.mark.parametrize("kind", ["UserError", "DataUnavailable"])
-def test_a_users_mistake_in_a_notebook_is_its_sentence(tiny, quick, tmp_path, kind):
-    tiny.set_cells([f"import fedrepro\nraise fedrepro.{kind}('The cup is empty: fill it.')"])
+def test_a_users_mistake_in_a_notebook_is_its_sentence(tiny, quick, tmp_path):
+    # A plain UserError has its test in test_cli.py.
+    tiny.set_cells(["import fedrepro\nraise fedrepro.DataUnavailable('The cup is empty: fill it.')"])
     old = tmp_path / "out" / "tiny" / "results.json"
     old.parent.mkdir(parents=True)
     old.write_text("{}")
@@ -141,7 +153,7 @@ def test_a_users_mistake_in_a_notebook_is_its_sentence(tiny, quick, tmp_path, ki
         notebooks.execute("tiny", "quick", quick, tmp_path / "out", 1)
     assert not old.exists(), "the results of an earlier run pass for those of a failed one"
     (error,) = nbformat.read(old.parent / "tiny.ipynb", as_version=4).cells[-1].outputs
-    assert error.traceback == [f"{kind}: The cup is empty: fill it.", "(%tb shows where it came from)"]
+    assert error.traceback == ["DataUnavailable: The cup is empty: fill it.", "(%tb shows where it came from)"]
 
 
 def test_another_error_in_a_notebook_stays_one(tiny, quick, tmp_path):
@@ -167,10 +179,9 @@ def test_refreshing_keeps_outputs_and_nothing_of_the_machine(tiny, quick, tmp_pa
     assert (tiny.folder / "tiny.ipynb").read_bytes() == first
 
 
-def test_a_reference_is_a_full_run(tiny, quick, tmp_path, monkeypatch):
+def test_a_reference_is_a_full_run(ran, kept, tmp_path):
     with pytest.raises(UserError, match="holds no results"):
-        notebooks.reference("tiny", tmp_path / "out")
-    notebooks.execute("tiny", "quick", quick, tmp_path / "out", 1)
+        notebooks.reference("tiny", tmp_path / "nowhere")
     with pytest.raises(UserError, match="not a run of the full profile"):
         notebooks.reference("tiny", tmp_path / "out")
     results = tmp_path / "out" / "tiny" / "results.json"
@@ -180,17 +191,17 @@ def test_a_reference_is_a_full_run(tiny, quick, tmp_path, monkeypatch):
         notebooks.reference("tiny", tmp_path / "out")
     full = resolve(declaration("tiny"), "full", {})
     results.write_text(json.dumps(content | {"profile": "full", "parameters": full}))
-    kept = notebooks.reference("tiny", tmp_path / "out")
-    assert {path.relative_to(kept).as_posix() for path in kept.rglob("*") if path.is_file()} == {
+    reference = notebooks.reference("tiny", tmp_path / "out")
+    assert {path.relative_to(reference).as_posix() for path in reference.rglob("*") if path.is_file()} == {
         "results.json", "tiny.ipynb", "figures/figure-1.png", "figures/figure-1.svg", "tables/table-1.csv",
     }  # fmt: skip
-    notebook = nbformat.read(kept / "tiny.ipynb", as_version=4)
+    notebook = nbformat.read(reference / "tiny.ipynb", as_version=4)
     assert notebook.cells[0].source.startswith("**This is the full run**")
     assert set(notebook.metadata) == {"fedrepro", "kernelspec", "language_info"}
-    assert str(tmp_path / "out") not in (kept / "tiny.ipynb").read_text()
+    assert str(kept) not in (reference / "tiny.ipynb").read_text()
 
 
-def test_a_full_run_with_more_of_the_planned_seeds_is_a_reference(tiny, quick, tmp_path):
+def test_a_full_run_with_more_of_the_planned_seeds_is_a_reference(tiny, everything_runs_here, tmp_path):
     tiny.edit("paper.toml", "[figures.figure-1]", "[looks]\nseeds = [20, 30]\n\n[figures.figure-1]")
     tiny.edit("paper.toml", 'unit = "nats"', 'unit = "nats"\nseeds = "seeds"')
     full = resolve(declaration("tiny"), "full", {})
@@ -198,10 +209,9 @@ def test_a_full_run_with_more_of_the_planned_seeds_is_a_reference(tiny, quick, t
     assert (notebooks.reference("tiny", tmp_path / "out") / "results.json").is_file()
 
 
-def test_a_notebook_that_is_too_large_is_kept_with_fewer_colours(tiny, quick, tmp_path, monkeypatch):
-    notebooks.execute("tiny", "quick", quick, tmp_path / "out", 1)
-    made = load(tmp_path / "out" / "tiny" / "results.json")
-    executed = tmp_path / "out" / "tiny" / "tiny.ipynb"
+def test_a_notebook_that_is_too_large_is_kept_with_fewer_colours(ran, monkeypatch):
+    made = load(ran / "results.json")
+    executed = ran / "tiny.ipynb"
     whole = notebooks.full_run(executed, made)
     monkeypatch.setattr(notebooks, "_LARGE_NOTEBOOK", len(whole) - 1)
     thin = notebooks.full_run(executed, made)

@@ -9,20 +9,12 @@ from typer.testing import CliRunner
 from fedrepro.cli import main as cli
 from fedrepro.data.sources import finder
 from fedrepro.reproduction import stamp
-from fedrepro.reproduction.run import Run, plan_paper
-from fedrepro.reproduction.study.executor import InProcess
 
 
 @pytest.fixture
-def ran(tiny, tmp_path, monkeypatch):
-    """Call ``fedrepro reproduce``; returns which papers' notebooks ran, and the result.
-
-    No process is started, which would take seconds each time.
-    """
+def ran(trials_run_here, tmp_path, monkeypatch):
+    """Call ``fedrepro reproduce``; returns which papers' notebooks ran, and the result."""
     monkeypatch.chdir(tmp_path)
-    plans = lambda run: ((key, plan_paper(key, values)) for key, values in run._papers.items())  # noqa: E731
-    monkeypatch.setattr(Run, "_planned", plans)
-    monkeypatch.setattr("fedrepro.reproduction.run.LocalProcesses", lambda jobs, started: InProcess())
     executed = []
 
     def execute(key, profile, parameters, output, jobs):
@@ -70,6 +62,12 @@ def test_of_two_papers_only_the_one_with_the_changed_parameter_is_run(ran, other
     assert executed == ["tiny"]
     assert "tiny: run again because parameter seeds was 5 and is 6; papers/tiny/paper.toml has changed" in result.stderr
     assert "other: not run again" in result.stderr
+
+
+def test_a_parameter_may_be_set_for_one_of_two_papers(ran, other, tmp_path):
+    ran("-p", "other.seeds=6", "-p", "rate=0.25")
+    written = {key: (tmp_path / "out" / "quick" / key / "picture").read_text() for key in ("tiny", "other")}
+    assert "'seeds': 5, 'rate': 0.25" in written["tiny"] and "'seeds': 6, 'rate': 0.25" in written["other"]
 
 
 def change_a_trial(tiny, tmp_path):

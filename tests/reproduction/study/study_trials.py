@@ -1,5 +1,6 @@
 """Trials for the tests of studies, and the program that the kill test starts and kills."""
 
+import contextlib
 import os
 import sys
 import time
@@ -25,10 +26,12 @@ def walk(*, seed, step=1.0, rounds=4, log=""):
     return Trace({"round": counts, "loss": loss, "sent": counts, "received": counts}, {"alpha": matrix[0] @ matrix})
 
 
-def nap(*, seed, length):
-    """Takes time, and nothing else."""
+def nap(*, seed, length, log=""):
+    """Takes time, and says which process it took."""
+    if log:
+        append(log, f"{length} {seed}")
     time.sleep(length)
-    return Trace({"round": [0], "sent": [0], "received": [0]}, {})
+    return Trace({"round": [0], "sent": [0], "received": [0]}, {"process": os.getpid()})
 
 
 def environment(*, seed):
@@ -53,8 +56,25 @@ def greedy(*, seed):
 
 def slow(*, seed, step, log, pause=0.03):
     append(log, f"{step} {seed}")
+    wait_while_held(log)
     time.sleep(pause)
     return walk(seed=seed, step=step)
+
+
+def hold(log, begun):
+    """Let a study of slow trials come to no end: when so many trials have begun, the others wait for `release`."""
+    Path(f"{log}.hold").write_text(str(begun))
+
+
+def release(log):
+    Path(f"{log}.hold").unlink(missing_ok=True)
+
+
+def wait_while_held(log):
+    begun, held = len(Path(log).read_text().splitlines()), Path(f"{log}.hold")
+    with contextlib.suppress(FileNotFoundError):
+        while begun > int(held.read_text()):
+            time.sleep(0.01)
 
 
 def short(*, seed):

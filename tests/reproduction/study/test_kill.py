@@ -14,7 +14,7 @@ from stored import stored_traces
 from fedrepro.reproduction.study.planning import STORED
 
 PROGRAM = Path(study_trials.__file__)
-MAX_KILLS = 6
+KILLS = 6
 
 
 def start(log):
@@ -29,16 +29,14 @@ def start(log):
 
 
 def kill_after(process, log, starts, pause):
-    """Kill the whole group a moment after `starts` more trials have begun; True if it was still running."""
-    begun = len(started(log))
-    while process.poll() is None and len(started(log)) < begun + starts:
+    """Kill the whole group a moment after so many trials have begun."""
+    while len(started(log)) < starts:
+        assert process.poll() is None
         time.sleep(0.005)
     time.sleep(pause)
-    alive = process.poll() is None
-    if alive:
-        os.killpg(process.pid, signal.SIGKILL)
+    assert process.poll() is None
+    os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    return alive
 
 
 def started(log):
@@ -54,18 +52,18 @@ def stored(log):
 
 
 def test_no_finished_trial_is_lost_or_run_again(tmp_path, monkeypatch):
-    log, moments, kills = tmp_path / "log", random.Random(7), 0
-    while True:
+    log, moments = tmp_path / "log", random.Random(7)
+    for kill in range(KILLS + 1):
         kept, begun = stored(log), len(started(log))
-        process = start(log)
-        if kills < MAX_KILLS:
-            kills += kill_after(process, log, starts=moments.randint(1, 10), pause=moments.uniform(0, 0.05))
-        assert process.wait() in (0, -signal.SIGKILL)
+        if kill < KILLS:
+            starts = begun + moments.randint(1, 5)
+            study_trials.hold(log, starts + 3)  # however late it is killed, it is not at its end
+            kill_after(start(log), log, starts, pause=moments.uniform(0, 0.05))
+        else:
+            study_trials.release(log)
+            assert start(log).wait() == 0
         assert not kept & set(started(log)[begun:]), "a stored trial was run again"
         assert kept <= stored(log), "a stored trial was lost"
-        if process.returncode == 0:
-            break
-    assert kills >= 3
     assert len(stored(log)) == 60
 
     disturbed = stored_traces(tmp_path / "store")
@@ -76,14 +74,16 @@ def test_no_finished_trial_is_lost_or_run_again(tmp_path, monkeypatch):
 
 def test_an_interrupt_from_the_terminal_stops_at_once_and_keeps_what_was_finished(tmp_path):
     log = tmp_path / "log"
+    study_trials.hold(log, 8)
     process = start(log)
-    while len(started(log)) < 8:
+    while len(stored(log)) < 6:
         assert process.poll() is None
-        time.sleep(0.005)
+        time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does: to the program and to its workers
-    assert process.wait(timeout=10) != 0
+    assert process.wait(timeout=60) != 0
     kept, begun = stored(log), len(started(log))
     assert 0 < len(kept) < 60
+    study_trials.release(log)
     time.sleep(0.2)
     assert len(started(log)) == begun, "a worker went on"
     assert start(log).wait() == 0
