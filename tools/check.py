@@ -30,6 +30,15 @@ PARTS = {
     "tests in a browser": IN_A_BROWSER,
 }
 
+# What runs kernels; not benchmarks, which take minutes without the JIT, the cache of compiled code, and a copy of the
+# package.
+OF_KERNELS = [
+    "tests/kernels",
+    *(f"--ignore-glob=tests/kernels/test_{name}.py" for name in ("bench*", "jit", "new_choices")),
+    "tests/algorithms/test_online_fedboost.py",
+    "tests/algorithms/test_dp_fedboost.py::test_clipped_sum_agrees_with_the_dense_twin",
+]
+
 # Imported once, so that all processes find its bytecode: a new environment has none, and to compile what one process
 # imports takes seconds.
 IMPORTED = """
@@ -74,7 +83,7 @@ def steps(scratch: Path) -> list[Step]:
     without_jit = {"NUMBA_DISABLE_JIT": "1", "COVERAGE_FILE": str(scratch / "coverage")}
     return [
         *((name, [*PYTEST, *_paths(name)], {}) for name in PARTS),
-        ("kernels without the JIT, with coverage", [*PYTEST, "tests/kernels", *coverage], without_jit),
+        ("kernels without the JIT, with coverage", [*PYTEST, *OF_KERNELS, *coverage], without_jit),
         ("all other tests", [*PYTEST, *(f"--ignore={path}" for paths in PARTS.values() for path in paths)], {}),
         ("notebooks", notebooks, {}),
         ("strategies for Flower", _in_bench([*PYTEST[1:], "tests/flower"]), {}),

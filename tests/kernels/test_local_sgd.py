@@ -110,7 +110,7 @@ def test_losses_and_hits_agree_with_their_twin(seed, outputs, dense, levels, l2)
     rows, y = np.random.default_rng(seed).permutation(130)[:117], data[2]
     losses, hits = local_sgd.sample_losses_and_hits(*data, rows, w)
     expected = [naive.sample_loss_and_gradient(features[r], y[r], outputs, w)[0] + l2 / 2 * w @ w for r in rows]
-    np.testing.assert_allclose(losses, expected, rtol=1e-11)
+    np.testing.assert_allclose(losses, expected, rtol=1e-11, atol=1e-13)  # a loss near 0 is a difference of logits
     assert hits.mean() == pytest.approx(naive.accuracy(features[rows], y[rows], outputs, w))
     offsets, sums = np.array([0, 70, 71, 130]), np.empty((2, 3))
     objective = MEAN._replace(domains=np.arange(130) % 3)
