@@ -18,7 +18,6 @@ _EXTRA_OF = {
             "jinja2",
             "jupyter_client",
             "jupyterlab",
-            "latex2mathml",
             "matplotlib",
             "nbconvert",
             "nbformat",
