@@ -90,6 +90,8 @@ def bound_for_strong_convexity(steps: int) -> float:
 
 # --- Lemmas 2 to 4: the stochastic gradients -----------------------------------------------------------------------
 
+MOST_OUTCOMES = 10_000  # of a problem on which all of them are visited
+
 
 class Gradients:
     """Loss and gradient of every sample of a problem at a point, and what follows from them without sampling.
@@ -151,14 +153,22 @@ class Gradients:
         }
 
     def per_domain(self) -> dict[str, float]:
-        """Lemma 3: the draws of the domains are independent, so the variance is Σ λ_k² σ_k²."""
+        """Lemma 3: the draws of the domains are independent, so the variance is Σ λ_k² σ_k².
+
+        On a small problem bias and variance are those over all outcomes (J_1, …, J_p), and the formula stands beside.
+        """
         variances = self.inner_variances()
         radius = float(np.linalg.norm(self.mixture))
-        return {
-            "variance": float(self.mixture**2 @ variances),
-            "bound": radius * float(variances.max()),
-            "bound with R_Λ²": radius**2 * float(variances.max()),
-        }
+        formula = float(self.mixture**2 @ variances)
+        found = {"bound": radius * float(variances.max()), "bound with R_Λ²": radius**2 * float(variances.max())}
+        if np.prod([float(len(each)) for each in self.losses]) > MOST_OUTCOMES:
+            return {"variance": formula} | found
+        outcomes = np.zeros((1, self.gradient.size))
+        for share, each in zip(self.mixture, self.gradients, strict=True):
+            outcomes = (outcomes[:, None] + share * each[None]).reshape(-1, self.gradient.size)
+        bias = float(np.abs(outcomes.mean(axis=0) - self.gradient).max())
+        variance = float(((outcomes - self.gradient) ** 2).sum(axis=1).mean())
+        return {"bias": bias, "variance": variance, "formula": formula} | found
 
     def weighted(self) -> dict[str, float]:
         """Lemma 4 over all outcomes (K, J_K): bias, variance, and the two parts of which it is the sum."""

@@ -15,7 +15,7 @@ from fedrepro.reproduction.study import Runs
 from fedrepro.reproduction.verdicts import Comparison, bound, equal, identity, interval, less, more, unavailable
 
 ITERATES = ("last", "average")
-AGNOSTIC, UNIFORM = "agnostic", "uniform"
+AGNOSTIC, UNIFORM, BALANCED = "agnostic", "uniform", "balanced"
 ALL_OF_PTB = 900_000  # tokens, or a little more
 
 
@@ -103,57 +103,47 @@ def adult_readings(runs: Runs, rows: Sequence[str]) -> list[tuple[dict[str, str]
 
 
 def lifts_worst_domain(
-    rows: Mapping[str, Runs],
-    *,
-    higher_is_better: bool,
-    test_rows: np.ndarray | None = None,
-    under: Mapping[str, str] | None = None,
+    rows: Mapping[str, Runs], *, higher_is_better: bool, under: Mapping[str, str] | None = None
 ) -> list[Comparison]:
     """The agnostic model is better on its worst domain than every other model is on its own.
 
-    Where ``test_rows`` says how many test rows each domain has, the error over test rows stands beside that over seeds.
-    ``under`` names the values of further axes under which these rows were made.
+    Accuracies are compared as they are, perplexities (where less is better) by their logarithms. Where the traces keep
+    which test rows are right, the error over test rows stands beside that over seeds. ``under`` names the values of
+    further axes under which these rows were made.
     """
-    worst, compare = (np.min, more) if higher_is_better else (np.max, less)
+    worst, compare, scale = (np.min, more, np.asarray) if higher_is_better else (np.max, less, np.log)
 
     def against(other: str, iterate: str, reading: str) -> Comparison:
-        ours, theirs = (by_domain(rows[name], iterate) for name in (AGNOSTIC, other))
-        error = None
-        if test_rows is not None:
-            error = float(np.sqrt(sum(_variance_of_worst(values, worst, test_rows) for values in (ours, theirs))))
+        both = [scale(by_domain(rows[name], iterate)) for name in (AGNOSTIC, other)]
+        at_worst = [np.eye(values.shape[1])[worst_domain(values, worst)] for values in both]
         return compare(
-            *(WORST[reading](values, worst) for values in (ours, theirs)),
+            *(WORST[reading](values, worst) for values in both),
             setting=f"the comparison with {other}",
             names=(_model(AGNOSTIC), _model(other)),
             reading={"iterate": iterate, "worst-domain": reading, **(under or {})},
-            sample_error=error,
+            sample_error=over_test_rows((rows[AGNOSTIC], rows[other]), at_worst, f"{iterate}_right"),
         )
 
-    others = [name for name in rows if name != AGNOSTIC]
+    others = [name for name in rows if name not in (AGNOSTIC, BALANCED)]
     return [against(*each) for each in product(others, ITERATES, WORST)]
 
 
 def costs_average(
-    agnostic: Runs,
-    uniform: Runs,
-    slight: Mapping[str, float],
-    test_rows: np.ndarray,
-    under: Mapping[str, str] | None = None,
+    agnostic: Runs, uniform: Runs, slight: Mapping[str, float], under: Mapping[str, str] | None = None
 ) -> list[Comparison]:
     """The agnostic model's average accuracy is less, and slightly so.
 
     ``slight`` says for each reading of *average* which difference still is slight.
     """
-    weights = {"mean of the domains": np.full(test_rows.size, 1 / test_rows.size), "Û": test_rows / test_rows.sum()}
+    shares = agnostic.final("shares")[0]
+    weights = {"mean of the domains": np.full(shares.size, 1 / shares.size), "Û": shares}
     found = []
     for iterate, average in product(ITERATES, weights):
-        domains = [by_domain(runs, iterate) for runs in (agnostic, uniform)]
-        ours, theirs = (values @ weights[average] for values in domains)
-        error = float(np.sqrt(sum(_variances(values, test_rows) @ weights[average] ** 2 for values in domains)))
+        ours, theirs = (by_domain(runs, iterate) @ weights[average] for runs in (agnostic, uniform))
         shared = {
             "names": (_model(AGNOSTIC), _model(UNIFORM)),
             "reading": {"iterate": iterate, "average": average, **(under or {})},
-            "sample_error": error,
+            "sample_error": over_test_rows((agnostic, uniform), [weights[average]] * 2, f"{iterate}_right"),
         }
         found += [
             less(ours, theirs, setting="the sign", **shared),
@@ -176,13 +166,37 @@ def gains_average(agnostic: Runs, uniform: Runs) -> list[Comparison]:
             setting="Û",
             names=(_model(AGNOSTIC), _model(UNIFORM)),
             reading={"iterate": iterate},
+            sample_error=over_test_rows(
+                (agnostic, uniform), [runs.final("shares")[0] for runs in (agnostic, uniform)], f"{iterate}_right"
+            ),
         )
         for iterate in ITERATES
     ]
 
 
+def hardest_class(uniform: Runs, classes: Sequence[str]) -> list[Comparison]:
+    """Under the uniform model the first class has a lower accuracy than each of the others."""
+    found, corners = [], np.eye(len(classes))
+    for iterate, at in product(ITERATES, range(1, len(classes))):
+        values = by_domain(uniform, iterate)
+        found.append(
+            less(
+                values[:, 0],
+                values[:, at],
+                setting=classes[at],
+                names=(f"the accuracy on {classes[0]}", f"that on {classes[at]}"),
+                reading={"iterate": iterate},
+                sample_error=over_test_rows((uniform, uniform), [corners[0], corners[at]], f"{iterate}_right"),
+            )
+        )
+    return found
+
+
 def documents_are_harder(rows: Mapping[str, Runs], documents: str, conversation: str) -> list[Comparison]:
-    """Documents have the higher perplexity: each under its own model, and under the uniform and the agnostic one."""
+    """Documents have the higher perplexity: each under its own model, and under the uniform and the agnostic one.
+
+    Perplexities are compared by their logarithms.
+    """
     found = []
     for iterate in ITERATES:
         own = by_domain(rows[documents], iterate)[:, 0], by_domain(rows[conversation], iterate)[:, 1]
@@ -190,7 +204,7 @@ def documents_are_harder(rows: Mapping[str, Runs], documents: str, conversation:
         perplexities |= {_model(name): tuple(by_domain(rows[name], iterate).T) for name in (UNIFORM, AGNOSTIC)}
         found += [
             more(
-                *both,
+                *(np.log(values) for values in both),
                 setting=model,
                 names=(f"the perplexity of {documents}", f"that of {conversation}"),
                 reading={"iterate": iterate},
@@ -242,28 +256,35 @@ def near_the_literature(runs: Runs, published: float, share: float) -> list[Comp
     return [identity(found, 1.0, share, setting="all of PTB", name="perplexity / literature")]
 
 
-def by_group(runs: Runs, attributes: Sequence[str]) -> dict[str, tuple[Runs, Runs]]:
-    """The agnostic and the uniform runs of every protected attribute."""
-    each = {attribute: runs.select(attribute=attribute) for attribute in attributes}
-    return {name: (one.select(trained_on=AGNOSTIC), one.select(trained_on=UNIFORM)) for name, one in each.items()}
+def by_group(runs: Runs, attributes: Sequence[str]) -> dict[str, dict[str, Runs]]:
+    """The runs of every protected attribute, by what they trained on."""
+    rows = (AGNOSTIC, UNIFORM, BALANCED)
+    return {
+        attribute: {row: runs.select(attribute=attribute, trained_on=row) for row in rows} for attribute in attributes
+    }
 
 
-def protects_groups(groups: Mapping[str, tuple[Runs, Runs]]) -> list[Comparison]:
+def protects_groups(groups: Mapping[str, Mapping[str, Runs]]) -> list[Comparison]:
     """With a protected attribute as the domains: the largest loss over the groups is less, and losses are closer.
 
-    ``groups`` holds the agnostic and the uniform runs of every attribute.
+    ``groups`` holds the runs of every attribute, by what they trained on.
     """
     found = []
-    for (attribute, both), iterate in product(groups.items(), ITERATES):
-        ours, theirs = (runs.column(f"{iterate}_loss")[:, -1] for runs in both)
-        for what, measure in (("the largest loss", np.max), ("the spread of the losses", np.ptp)):
+    for (attribute, rows), iterate in product(groups.items(), ITERATES):
+        both = rows[AGNOSTIC], rows[UNIFORM]
+        losses = [runs.column(f"{iterate}_loss")[:, -1] for runs in both]
+        largest = [np.eye(values.shape[1])[worst_domain(values, np.max)] for values in losses]
+        least = [np.eye(values.shape[1])[worst_domain(values, np.min)] for values in losses]
+        spread = [high - low for high, low in zip(largest, least, strict=True)]
+        measures = {"the largest loss": (np.max, largest), "the spread of the losses": (np.ptp, spread)}
+        for what, (measure, weights) in measures.items():
             found.append(
                 less(
-                    measure(ours, axis=1),
-                    measure(theirs, axis=1),
+                    *(measure(values, axis=1) for values in losses),
                     setting=f"{what}, {attribute}",
                     names=(_model(AGNOSTIC), _model(UNIFORM)),
                     reading={"iterate": iterate},
+                    sample_error=over_test_rows(both, weights, f"{iterate}_losses"),
                 )
             )
     return found
@@ -301,18 +322,28 @@ def _model(name: str) -> str:
     return f"the {name} model"
 
 
-def _variances(accuracies: np.ndarray, test_rows: np.ndarray) -> np.ndarray:
-    """Variance of each domain's accuracy (in percent) over its test rows.
+# --- test rows -------------------------------------------------------------------------------------------------------
 
-    Traces keep how many test rows a model gets right and not which. The variance of a difference is therefore taken as
-    the sum of two of these, which is too large where both models err on the same rows: an upper bound.
+
+def over_test_rows(both: Sequence[Runs], weights: Sequence[np.ndarray], kept: str) -> float | None:
+    """Standard error, over the test rows, of Σ_k a_k mean_k(ours) − Σ_k b_k mean_k(theirs), paired row by row.
+
+    ``both`` are our runs and theirs, ``weights`` are a and b, and ``kept`` is what the traces hold of every test row.
+    It is what a paired bootstrap within the domains estimates, worked out; None where the traces hold nothing.
     """
-    means = accuracies.mean(axis=0)
-    return means * (100 - means) / test_rows
+    if any(kept not in runs[0].trace.final for runs in both):
+        return None
+    ours, theirs = (_by_row(runs, kept) for runs in both)
+    parts = zip(weights[0], ours, weights[1], theirs, strict=True)
+    return float(np.sqrt(sum(np.var(a * x - b * y, ddof=1) / x.size for a, x, b, y in parts)))
 
 
-def _variance_of_worst(accuracies: np.ndarray, worst: Callable, test_rows: np.ndarray) -> float:
-    return float(_variances(accuracies, test_rows)[worst_domain(accuracies, worst)])
+def _by_row(runs: Runs, kept: str) -> list[np.ndarray]:
+    """What the test rows of each domain have, as a mean over the seeds: how often they are right in %, or the loss."""
+    sizes, values = runs.final("rows")[0], runs.final(kept)
+    if kept.endswith("_right"):
+        values = 100 * np.unpackbits(values, axis=1, count=int(sizes.sum()))
+    return np.split(values.astype(np.float64).mean(axis=0), np.cumsum(sizes)[:-1])
 
 
 # --- theory --------------------------------------------------------------------------------------------------------
@@ -344,21 +375,21 @@ def within_bound(runs: Runs, limit: Callable[[int], float], column: str) -> Comp
     )
 
 
-def falls_as(runs: Runs, law: Callable, name: str) -> Comparison:
-    """The gap falls at least as fast as a law of T does over the same numbers of steps."""
+def falls_as(runs: Runs, law: Callable, name: str, column: str = "gap") -> Comparison:
+    """The gap, or another column, falls at least as fast as a law of T does over the same numbers of steps."""
     horizons = list(runs.groups("steps"))
     return less(
-        slopes(runs),
+        slopes(runs, column),
         _fitted(horizons, law(np.array(horizons, dtype=float))[None]),
         setting="the slope",
-        names=("the gap", name),
+        names=(f"the {column}", name),
         words=("steeper than", "flatter than"),
     )
 
 
 def rate(runs: Runs, law: Callable, name: str, limit: Callable[[int], float], column: str) -> list[Comparison]:
-    """A version's rate: its column is within the bound, and its gap falls at least as fast as the law."""
-    return [within_bound(runs, limit, column), falls_as(runs, law, name)]
+    """A version's rate: its column is within the bound, and falls at least as fast as the law."""
+    return [within_bound(runs, limit, column), falls_as(runs, law, name, column)]
 
 
 def inverse_root(steps: np.ndarray) -> np.ndarray:
@@ -439,16 +470,24 @@ def vc_bound(found: Sequence[Mapping]) -> list[Comparison]:
     ]
 
 
-def grows_outwards(classes: Mapping[str, LinearClass], rays: Callable) -> list[Comparison]:
-    """What Theorem 1 adds to the loss never falls on the way from m̄ outwards."""
+def grows_outwards(classes: Mapping[str, LinearClass], rays: Callable, standard_errors: float) -> list[Comparison]:
+    """What Theorem 1 adds to the loss never falls on the way from m̄ outwards.
+
+    The complexity is drawn, with the same draws for every λ, so that a step outwards changes it by so much for each
+    draw; a fall counts where it is more than so many standard errors of that change.
+    """
     found = []
     for name, linear in classes.items():
-        ways = [[linear.terms(mixture) for mixture in way] for way in rays(linear.sizes / linear.sizes.sum())]
-        for terms in ("all terms", "skewness term"):
-            values = np.array([[each[terms] for each in way] for way in ways])
+        ways = rays(linear.sizes / linear.sizes.sum())
+        deviations = np.array([[linear.deviation(mixture) for mixture in way] for way in ways])
+        norms = np.stack([linear.norms(way) for way in ways])  # ways, draws, places
+        changes = np.diff(norms, axis=2)
+        error = 2 * standard_errors * changes.std(axis=1, ddof=1) / np.sqrt(changes.shape[1])
+        bounds = {"all terms": (2 * norms.mean(axis=1) + deviations, error), "skewness term": (deviations, 0.0)}
+        for terms, (values, allowed) in bounds.items():
             found.append(
                 bound(
-                    values[:, :-1].ravel(),
+                    (values[:, :-1] - allowed).ravel(),
                     values[:, 1:].ravel(),
                     1e-12,
                     setting=name,

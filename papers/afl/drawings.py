@@ -69,7 +69,7 @@ def scenario(fig: Drawing, counts: np.ndarray, learned: np.ndarray, domains: Seq
 
 # --- what is measured ------------------------------------------------------------------------------------------------
 
-LOOKS = {"uniform": "uniform", "agnostic": "afl"}
+LOOKS = {"uniform": "uniform", "balanced": "local", "agnostic": "afl"}
 FOUR = {
     ("uniform", "last"): "uniform",
     ("uniform", "average"): "approx fedavg",
@@ -81,7 +81,7 @@ _DOTTED = (0, (1, 2))
 
 def along_steps(fig: Drawing, along: Runs, domains: Sequence[str], published: Mapping, used: int) -> None:
     """Accuracy of each domain against the number of steps, of both iterates."""
-    rows = {row: along.select(trained_on=row) for row in LOOKS}
+    rows = {row: along.select(trained_on=row) for row in ("uniform", "agnostic")}
     for domain, (ax, name) in enumerate(fig.panels(domains)):
         for row, runs in rows.items():
             for iterate in ("last", "average"):
@@ -127,22 +127,22 @@ def by_domain(fig: Drawing, rows: Mapping[str, Mapping[str, Runs]], domains_of: 
     _shared_legend(fig, 3)
 
 
-def of_groups(fig: Drawing, groups: Mapping[str, tuple[Runs, Runs]], names_of: Callable) -> None:
-    """Bars of the test loss of each group; ``groups`` holds the agnostic and the uniform runs of every attribute."""
+def of_groups(fig: Drawing, groups: Mapping[str, Mapping[str, Runs]], names_of: Callable) -> None:
+    """Bars of the test loss of each group; ``groups`` holds the runs of every attribute, by what they trained on."""
     losses = {
-        attribute: {row: one.column("last_loss")[:, -1] for row, one in zip(("agnostic", "uniform"), runs, strict=True)}
-        for attribute, runs in groups.items()
+        attribute: {row: runs.column("last_loss")[:, -1] for row, runs in rows.items()}
+        for attribute, rows in groups.items()
     }
     widths = [len(names_of(attribute)) for attribute in groups]
     for ax, attribute in fig.panels(list(groups), sharey=True, gridspec_kw={"width_ratios": widths}):
         names = names_of(attribute)
-        for place, row in ((-0.2, "uniform"), (0.2, "agnostic")):
+        for place, row in ((-0.28, "uniform"), (0.0, "balanced"), (0.28, "agnostic")):
             at = np.arange(len(names)) + place
-            fig.data[f"{attribute}, {row}"] = _bars(ax, at, losses[attribute][row], row, names)
+            fig.data[f"{attribute}, {row}"] = _bars(ax, at, losses[attribute][row], row, names, width=0.26)
         ax.set_xticks(range(len(names)), [name.replace("-", "\n") for name in names], fontsize=8)
         ax.set_title(attribute)
     fig.axes[0].set_ylabel("test loss, nats")
-    _shared_legend(fig, 2)
+    _shared_legend(fig, 3)
 
 
 def _key(title: str) -> str:
@@ -150,9 +150,11 @@ def _key(title: str) -> str:
     return title.lower().replace("-", "_")
 
 
-def _bars(ax, at: np.ndarray, values: np.ndarray, row: str, names: Sequence[str]) -> dict[str, float]:
+def _bars(
+    ax, at: np.ndarray, values: np.ndarray, row: str, names: Sequence[str], width: float = 0.36
+) -> dict[str, float]:
     mean, low, high = figures.band(values)
-    ax.bar(at, mean, 0.36, color=figures.look(LOOKS[row]).colour, label=row)
+    ax.bar(at, mean, width, color=figures.look(LOOKS[row]).colour, label=row)
     ax.errorbar(at, mean, yerr=(mean - low, high - mean), fmt="none", ecolor="0.1", capsize=3)
     return dict(zip(names, mean.tolist(), strict=True))
 
@@ -244,7 +246,7 @@ def outwards(fig: Drawing, classes: Mapping[str, LinearClass], rays: Callable) -
         linear = classes[name]
         for domain, way in enumerate(rays(linear.sizes / linear.sizes.sum())[: linear.sizes.size]):
             far = np.abs(way - way[0]).sum(axis=1)
-            values = [linear.terms(mixture)["all terms"] for mixture in way]
+            values = [linear.added(mixture) for mixture in way]
             ax.plot(far, values, marker=".", label=f"towards domain {domain}")
             fig.record((name, f"towards domain {domain}"), {"x": far.tolist(), "mean": values})
         ax.set(title=name, xlabel="ℓ₁ distance of λ from m̄")

@@ -48,19 +48,25 @@ class LinearClass:
 
     def complexity(self, mixture: np.ndarray) -> tuple[float, float]:
         """ℜ_m(λ) over the draws of σ, given the samples, and its standard error: the supremum over w is a norm."""
-        norms = np.linalg.norm(mixture @ self.sums, axis=1)
+        norms = self.norms(mixture[None])[:, 0]
         return float(norms.mean()), float(norms.std(ddof=1) / np.sqrt(norms.size))
+
+    def norms(self, mixtures: np.ndarray) -> np.ndarray:
+        """(draws, mixtures): the supremum over w for every draw of σ, the same draws for all mixtures."""
+        return np.stack([np.linalg.norm(mixture @ self.sums, axis=1) for mixture in mixtures], axis=1)
 
     def closed_form(self, mixture: np.ndarray) -> float:
         """√(Σ λ_k² E_k‖x‖² / m_k), by Jensen; with ‖x‖ ≤ 1 it is at most √(𝔰(λ ‖ m̄) / m)."""
         return float(np.sqrt((mixture**2 * self.squares / self.sizes).sum()))
 
-    def terms(self, mixture: np.ndarray, confidence: float = 0.1) -> dict[str, float]:
-        """What Theorem 1 adds to the loss for one λ, for losses between 0 and 1 of slope at most 1."""
-        m = self.sizes.sum()
+    def deviation(self, mixture: np.ndarray, confidence: float = 0.1) -> float:
+        """The last term of Theorem 1 for one λ, for losses between 0 and 1."""
         skew = skewness(Point(mixture), self.sizes)
-        deviation = float(np.sqrt(skew / (2 * m) * np.log(1 / confidence)))
-        return {"skewness term": deviation, "all terms": 2 * self.closed_form(mixture) + deviation}
+        return float(np.sqrt(skew / (2 * self.sizes.sum()) * np.log(1 / confidence)))
+
+    def added(self, mixture: np.ndarray) -> float:
+        """What Theorem 1 adds to the loss for one λ, for losses between 0 and 1 of slope at most 1."""
+        return 2 * self.complexity(mixture)[0] + self.deviation(mixture)
 
 
 def linear_class(federation: Federation, draws: int, levels: Sequence[int] | None = None) -> LinearClass:

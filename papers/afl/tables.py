@@ -26,12 +26,17 @@ def as_printed(rows: Mapping[str, Runs], published: Mapping, worst: Callable) ->
 
 
 def best_sets(selections: Mapping[str, Runs], parameters) -> dict[str, list[dict]]:
-    """All sets of hyper-parameters of each data set that is at hand, the best first."""
-    tried = {
+    """All sets of hyper-parameters, the best first: of every reading of Adult, protected attribute, and data set."""
+    grids = {
         "Adult": (studies.ADULT_ROWS, studies.ADULT_GRID),
+        "groups": (studies.GROUPS_ROWS, studies.GROUPS_GRID),
         "Fashion-MNIST": (studies.FMNIST_ROWS, studies.fmnist_grid(parameters)),
     }
-    return {data: claims.chosen(runs, *tried[data]) for data, runs in selections.items() if runs}
+    return {
+        name: claims.chosen(selections[data].select(**of), *grids[data])
+        for name, (data, of, _) in studies.sets_in_use(parameters).items()
+        if selections[data]
+    }
 
 
 def selected(selections: Mapping[str, Runs], best: Mapping[str, list[dict]], shown: int = 5) -> list[dict]:
@@ -40,8 +45,9 @@ def selected(selections: Mapping[str, Runs], best: Mapping[str, list[dict]], sho
     return [{"data": data, "rank": rank} | row for data in best for rank, row in enumerate(best[data][:shown], 1)]
 
 
-def picked_and_used(best: Mapping[str, list[dict]], used: Mapping[str, Mapping]) -> dict[str, dict]:
-    """The set that the rule picks for each data set, and the one in use."""
+def picked_and_used(best: Mapping[str, list[dict]], parameters) -> dict[str, dict]:
+    """The set that the rule picks for every reading and data set, and the one in use."""
+    used = {name: settings for name, (_, _, settings) in studies.sets_in_use(parameters).items()}
     picked = {f"{data}, picked here": {name: found[0][name] for name in _CHOSEN} for data, found in best.items()}
     return picked | {f"{data}, used": {name: one[name] for name in _CHOSEN} for data, one in used.items()}
 

@@ -57,6 +57,7 @@ def test_every_id_of_the_paper_is_declared():
         "afl-lifts-worst-domain-lm",
         "afl-costs-average-adult",
         "afl-gains-average-fmnist",
+        "shirt-is-hardest-fmnist",
         "doc-is-harder-lm",
         "afl-close-to-doc-only-lm",
         "proposition-1",
@@ -117,8 +118,10 @@ def reference() -> dict:
 def test_hyper_parameters_in_use_are_those_that_the_rule_picks():
     choices = {choice["id"]: choice["measured"] for choice in reference()["choices"]}
     picked = choices["hyper-parameters"]
-    assert picked["Adult, picked here"] == picked["Adult, used"]
-    assert picked["Fashion-MNIST, picked here"] == picked["Fashion-MNIST, used"]
+    data = [name.removesuffix(", used") for name in picked if name.endswith(", used")]
+    assert "Fashion-MNIST" in data
+    for name in data:
+        assert picked[f"{name}, picked here"] == picked[f"{name}, used"], name
     if choices["lstm"]:  # since version 0.2.0
         assert choices["lstm"]["picked here"] == choices["lstm"]["used"]
 
@@ -155,6 +158,45 @@ def test_education_is_a_feature_of_adult_in_one_reading():
     assert classifiers.FEATURES["with education"] == (*classifiers.ADULT_FEATURES, "education")
     assert set(classifiers.FEATURES) == set(declaration("afl").readings["features"].values)
     assert [f"{one:g}" for one in studies.ACCUMULATORS] == list(declaration("afl").readings["accumulator"].values)
+
+
+def test_every_reading_of_adult_is_trained_with_the_set_that_was_picked_for_it():
+    parameters = as_object(resolve(declaration("afl"), "full", {}))
+    usual, made = studies.adult_settings(parameters), studies.studies(parameters)
+    readings = studies.adult_readings(parameters)
+    assert next(iter(readings)) == "without education, from 0.1" and readings["without education, from 0.1"] == usual
+    assert len(readings) == 4 and len({tuple(one.items()) for one in readings.values()}) == 4
+    from_zero = readings["without education, from 0"]
+    assert from_zero["step"] == 0.03 and from_zero["accumulator"] == 0.0
+    for one in made["table-1"].settings:
+        assert one["evaluate"] == [one["steps"]] and one["by_row"] == "right"
+        assert {name: one[name] for name in usual} in readings.values()
+    assert {one["features"] for one in made["selection-adult"].settings} == set(classifiers.FEATURES)
+    assert [one["attribute"] for one in studies.protected(parameters).values()] == ["sex", "race"]
+    other = as_object(resolve(declaration("afl"), "full", {"adult_optimiser": "sgd"}))  # these sets are Adagrad's
+    assert {one["step"] for one in studies.adult_readings(other).values()} == {other.adult_step}
+
+
+def test_the_control_weighs_all_domains_alike():
+    assert guarded_against("balanced", federation_of([10, 30])).mixture.tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("what", ["right", "loss"])
+def test_traces_keep_what_every_test_row_has(what):
+    rng = np.random.default_rng(1)
+    train, test = (
+        Federation.from_arrays(rng.normal(size=(30, 2)), rng.integers(0, 2, 30), domains=np.arange(30) % 3)
+        for _ in range(2)
+    )
+    settings = {"steps": 20, "step": 0.1, "step_domains": 0.1, "batch": 5, "evaluate": [20]}
+    trace = classifiers._trained(
+        train, test, LogisticRegression(), seed=0, trained_on="agnostic", by_row=what, **settings
+    )
+    for iterate in judge.ITERATES:
+        runs = Runs([Run({}, 0, trace)])
+        kept = f"{iterate}_{'right' if what == 'right' else 'losses'}"
+        means = [rows.mean() for rows in judge._by_row(runs, kept)]
+        assert means == pytest.approx(trace[iterate if what == "right" else f"{iterate}_loss"][-1], rel=1e-3)
 
 
 def test_sets_are_named_by_texts():
@@ -231,6 +273,7 @@ def test_lemmas_on_random_problems(seed):
     of_domains, per_domain, weighted = case.domain_gradient(), case.per_domain(), case.weighted()
     assert of_domains["variance"] == pytest.approx(of_domains["formula"])
     assert of_domains["variance"] <= of_domains["bound"]
+    assert per_domain["variance"] == pytest.approx(per_domain["formula"]) and per_domain["bias"] < 1e-12
     assert per_domain["variance"] <= per_domain["bound with R_Λ²"] <= per_domain["bound"]
     assert weighted["variance"] == pytest.approx(weighted["formula"])
     assert weighted["variance"] <= weighted["bound"]
@@ -369,17 +412,51 @@ def test_worst_domain_claim_where_less_is_better_and_against_every_other_row():
     assert of(rows([2000.0, 78.0], [97.0, 62.0], **single)) == "not-reproduced"
 
 
+def with_rows(runs: Runs, sizes: list[int], seed: int = 0) -> Runs:
+    """The same runs, whose traces say which test rows are right: in every domain the share that its accuracy says."""
+    made = []
+    for one in runs:
+        final = {"rows": np.array(sizes), "shares": np.array(sizes) / sum(sizes)}
+        for iterate in judge.ITERATES:
+            parts = zip(sizes, one.trace[iterate][-1], strict=True)
+            right = [np.random.default_rng(seed).permutation(size) < round(size * share / 100) for size, share in parts]
+            final[f"{iterate}_right"] = np.packbits(np.concatenate(right))
+        made.append(Run(one.settings, one.seed, Trace(one.trace.columns, final)))
+    return Runs(made)
+
+
+def test_the_error_over_test_rows_is_that_of_a_paired_bootstrap():
+    ours, theirs = np.array([1, 1, 0, 1, 0, 1, 1, 0]), np.array([1, 0, 0, 1, 0, 1, 0, 1])
+
+    def runs_of(right) -> Runs:
+        final = {"rows": np.array([8]), "last_right": np.packbits(right)}
+        columns = {name: [0] for name in ("round", "sent", "received")}
+        return Runs([Run({}, seed, Trace(columns, final)) for seed in (0, 1)])
+
+    found = judge.over_test_rows((runs_of(ours), runs_of(theirs)), [np.ones(1)] * 2, "last_right")
+    rng = np.random.default_rng(0)
+    drawn = 100 * (ours - theirs)[rng.integers(0, 8, (20_000, 8))].mean(axis=1)
+    assert found == pytest.approx(drawn.std() * np.sqrt(8 / 7), rel=0.02)
+    assert judge.over_test_rows((runs_of(ours),) * 2, [np.ones(1)] * 2, "last_right") == 0.0  # the same rows
+    assert judge.over_test_rows((runs_of(ours),) * 2, [np.ones(1)] * 2, "last_losses") is None
+
+
 @pytest.mark.parametrize(("doctorates", "expected"), [(181, "inconclusive"), (181_000, "reproduced")])
 def test_the_lift_on_adult_is_judged_over_test_rows_too(doctorates, expected):
     made = rows([72.0, 77.0], [69.0, 82.0], doctorate=[70.0, 50.0], **{"non-doctorate": [69.0, 82.0]})
-    sizes = np.array([doctorates, 16_100])
-    found = judge.lifts_worst_domain(made, higher_is_better=True, test_rows=sizes)
+    sizes = [doctorates, 16_100]
+    # Rows that one model has right are none of the other's, so that pairing gains nothing.
+    kept = {name: with_rows(runs, sizes, seed=at) for at, (name, runs) in enumerate(made.items())}
+    found = judge.lifts_worst_domain(kept | {"balanced": kept["uniform"]}, higher_is_better=True)
+    assert {one.setting for one in found} == {
+        f"the comparison with {name}" for name in ("doctorate", "non-doctorate", "uniform")
+    }
     assert word("afl-lifts-worst-domain-adult", found) == expected
     against = {one.setting: one.sample_error for one in found}
     both = np.sqrt((72 * 28 + 69 * 31) / doctorates)  # the worst domain of both models are the doctorates
-    assert against["the comparison with uniform"] == pytest.approx(both, rel=1e-3)
+    assert against["the comparison with uniform"] == pytest.approx(both, rel=0.15)
     alone = np.sqrt(72 * 28 / doctorates + 50 * 50 / 16_100)  # the doctorate model's are the others
-    assert against["the comparison with doctorate"] == pytest.approx(alone, rel=1e-3)
+    assert against["the comparison with doctorate"] == pytest.approx(alone, rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -393,18 +470,18 @@ def test_the_lift_on_adult_is_judged_over_test_rows_too(doctorates, expected):
     ],
 )
 def test_costs_average_claim(agnostic, expected):
-    sizes, slight = np.array([200_000, 20_000_000]), {"mean of the domains": 0.6, "Û": 2.4}
-    found = judge.costs_average(runs_with(agnostic), runs_with([70.0, 82.0]), slight, sizes)
-    assert word("afl-costs-average-adult", found) == expected
+    slight, shares = {"mean of the domains": 0.6, "Û": 2.4}, np.array([0.01, 0.99])
+    both = (
+        Runs([Run({}, one.seed, Trace(one.trace.columns, {"shares": shares})) for one in runs_with(values)])
+        for values in (agnostic, [70.0, 82.0])
+    )
+    assert word("afl-costs-average-adult", judge.costs_average(*both, slight)) == expected
 
 
 def test_costs_average_claim_knows_how_few_the_doctorates_are():
-    found = judge.costs_average(
-        runs_with([71.9, 77.1]),
-        runs_with([69.0, 82.2]),
-        {"mean of the domains": 0.6, "Û": 2.4},
-        np.array([181, 16_100]),
-    )
+    made = [runs_with([71.9, 77.1]), runs_with([69.0, 82.2])]
+    both = [with_rows(runs, [181, 16_100], seed=at) for at, runs in enumerate(made)]
+    found = judge.costs_average(*both, {"mean of the domains": 0.6, "Û": 2.4})
     errors = {one.reading["average"]: one.sample_error for one in found}
     assert errors["mean of the domains"] > 2 > 0.5 > errors["Û"]
     # On Û it is less and not slightly so; the mean of the domains cannot be told.
@@ -412,9 +489,17 @@ def test_costs_average_claim_knows_how_few_the_doctorates_are():
 
 
 def test_gains_average_claim():
-    high, low = runs_with([70.0, 82.0]), runs_with([69.0, 80.0])
+    high, low = (with_rows(runs_with(values), [50_000, 50_000]) for values in ([70.0, 82.0], [69.0, 80.0]))
     assert word("afl-gains-average-fmnist", judge.gains_average(high, low)) == "reproduced"
     assert word("afl-gains-average-fmnist", judge.gains_average(low, high)) == "not-reproduced"
+    few = [with_rows(runs_with(values), [100, 100], seed) for seed, values in enumerate(([70.0, 82.0], [69.0, 80.0]))]
+    assert word("afl-gains-average-fmnist", judge.gains_average(*few)) == "inconclusive"
+
+
+def test_hardest_class_claim():
+    for shirt, expected in ((71.0, "reproduced"), (88.0, "not-reproduced"), (86.0, "partly")):
+        found = judge.hardest_class(runs_with([shirt, 87.0, 85.0]), ("shirt", "pullover", "t-shirt"))
+        assert word("shirt-is-hardest-fmnist", found) == expected
 
 
 def texts(documents, conversation, uniform, agnostic) -> dict[str, Runs]:
@@ -461,7 +546,7 @@ def gaps(law) -> Runs:
 def test_rate_claims():
     def of(law, limit: float) -> str:
         bounded = judge.within_bound(gaps(law), lambda steps: limit / np.sqrt(steps), "excess")
-        return word("theorem-2-rate", [bounded, judge.falls_as(gaps(law), judge.inverse_root, "1/√T")])
+        return word("theorem-2-rate", [bounded, judge.falls_as(gaps(law), judge.inverse_root, "1/√T", "excess")])
 
     assert judge.slopes(gaps(lambda steps: steps**-0.5)) == pytest.approx(-0.5, abs=0.02)
     assert of(lambda steps: steps**-0.6, 2.0) == "reproduced"
@@ -515,7 +600,7 @@ def test_protected_groups_claim():
         )
 
     def of(agnostic, uniform):
-        both = runs_of(agnostic), runs_of(uniform)
+        both = {"agnostic": runs_of(agnostic), "uniform": runs_of(uniform)}
         return word("good-intent-fairness", judge.protects_groups({"sex": both, "race": both}))
 
     assert of([0.40, 0.42], [0.30, 0.45]) == "reproduced"
@@ -569,9 +654,9 @@ def test_claims_of_section_3():
     wrong = section_3.LinearClass(linear.sizes, linear.squares / 4, linear.sums)
     assert word(name, judge.linear_complexity({"Adult": wrong}, 3.0)) == "not-reproduced"
     grows = {"Adult": linear, "Fashion-MNIST": linear}
-    assert word("bound-grows-from-samples", judge.grows_outwards(grows, section_3.rays)) == "reproduced"
+    assert word("bound-grows-from-samples", judge.grows_outwards(grows, section_3.rays, 4.0)) == "reproduced"
     shorter = linear_on(equal_lengths * np.array([0.2, 1.0, 1.0])[domains][:, None], domains)
-    found = judge.grows_outwards(grows | {"Fashion-MNIST": shorter}, section_3.rays)
+    found = judge.grows_outwards(grows | {"Fashion-MNIST": shorter}, section_3.rays, 4.0)
     assert word("bound-grows-from-samples", found) == "depends"  # of the skewness alone it is true
     for claim, settings in (("theorem-1", ["Theorem 1"]), ("corollary-1", ["a target near Λ", "a target far from Λ"])):
         for share, expected in ((0.05, "reproduced"), (0.2, "not-reproduced")):

@@ -148,17 +148,35 @@ def _trained(
     trained_on: str,
     evaluate: list[int],
     within: str = SIMPLEX,
+    by_row: str | None = None,
     **training,
 ) -> Trace:
-    """A row of Table 1 or 2; what is not named here goes to the learner as it is."""
+    """A row of Table 1 or 2; what is not named here goes to the learner as it is.
+
+    ``by_row`` says what is kept for every test row: whether it is right (``right``), or its loss (``loss``).
+    """
     mixtures = guarded_against(trained_on, train, within)
     trace = afl(
         train, model, mixtures=mixtures, evaluate=evaluate, test=test, training_losses=False, seed=seed, **training
     )
-    return _accuracies(trace, test, getattr(mixtures, "share_outside", 0.0))
+    kept = {} if by_row is None else _kept_by_row(by_row, trace, test, model)
+    return _accuracies(trace, test, {"outside": np.array(getattr(mixtures, "share_outside", 0.0))} | kept)
 
 
-def _accuracies(trace: Trace, test: Federation, outside: float) -> Trace:
+def _kept_by_row(what: str, trace: Trace, test: Federation, model) -> dict[str, np.ndarray]:
+    """What both iterates have at the end in every test row, the rows of the first domain first: bits, or losses."""
+    order = np.argsort(test.domains, kind="stable")
+    found = {"rows": np.bincount(test.domains, minlength=test.n_domains)}
+    for iterate, name in (("last", "w"), ("average", "average")):
+        w = trace.final[name]
+        if what == "right":
+            found[f"{iterate}_right"] = np.packbits((model.predict(w, test.x) == test.y)[order])
+        else:
+            found[f"{iterate}_losses"] = model.on(test).sample_losses(w, order).astype(np.float16)
+    return found
+
+
+def _accuracies(trace: Trace, test: Federation, kept: dict[str, np.ndarray]) -> Trace:
     """What the tables need: accuracies in percent and losses per domain, on Û, of both iterates; and the mixture."""
     shares = np.bincount(test.domains, minlength=test.n_domains) / len(test)
     columns = {name: trace[name] for name in ("round", "mixture", "sent", "received")}
@@ -166,5 +184,4 @@ def _accuracies(trace: Trace, test: Federation, outside: float) -> Trace:
         columns[iterate] = 100 * trace[f"{prefix}test_accuracy"]
         columns[f"{iterate}_uniform"] = columns[iterate] @ shares
         columns[f"{iterate}_loss"] = trace[f"{prefix}test_loss"]
-    final = {"average_mixture": trace.final["average_mixture"], "shares": shares, "outside": np.array(outside)}
-    return Trace(columns, final)
+    return Trace(columns, {"average_mixture": trace.final["average_mixture"], "shares": shares} | kept)

@@ -6,11 +6,12 @@ against: Λ = {m̄} trains on the uniform distribution, Λ = {δ_k} on one domai
 
 import numpy as np
 
-from fedrepro.algorithms.domains import CappedSimplex, L1Ball, Mixtures, Simplex, only, uniform
+from fedrepro.algorithms.domains import CappedSimplex, L1Ball, Mixtures, Point, Simplex, only, uniform
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 
 AGNOSTIC, UNIFORM = "agnostic", "uniform"
+BALANCED = "balanced"  # all domains alike, and nothing is learned about λ: the control of the agnostic row
 ITERATES = {"last": "", "average": "average_"}  # how the trace of afl names them
 SIMPLEX, COPIED = "simplex", "simplex, copied projection"
 
@@ -49,6 +50,8 @@ def guarded_against(trained_on: str, federation: Federation, within: str = SIMPL
     """Λ for a row of a table; ``within`` says what the agnostic learner guards against (see `named`)."""
     if trained_on == AGNOSTIC:
         return named(within, federation)
+    if trained_on == BALANCED:
+        return Point(np.full(federation.n_domains, 1 / federation.n_domains))
     return uniform(federation) if trained_on == UNIFORM else only(federation, trained_on)
 
 
