@@ -21,6 +21,8 @@ from fedrepro.streams import stream
 CONFIDENCES = (0.5, 0.1, 0.01)  # δ
 SIZES = np.array([10, 40, 150])  # m_k of the problem that is drawn again and again, or so many times as many
 POINTS, DIMENSIONS = 40, 5
+# Draws for the linear class: enough to see a change of its complexity by a thousandth, in whichever profile.
+LINEAR_DRAWS, _AT_ONCE = 4_000, 200
 _CASES = tuple(product(range(3), CONFIDENCES))
 ALLOWED = tuple(confidence for _, confidence in _CASES)  # the share of draws in which a bound may fail, case by case
 
@@ -79,9 +81,10 @@ def linear_class(federation: Federation, draws: int, levels: Sequence[int] | Non
     scale = np.sqrt(len(levels)) if levels else float(np.linalg.norm(x.reshape(len(x), -1), axis=1).max())
     sums, squares = [], []
     for mine in rows:
-        signs = generator.integers(0, 2, (draws, mine.size)) * 2.0 - 1.0
         part = _one_hot(x[mine], levels) if levels else x[mine].reshape(mine.size, -1).astype(np.float64)
-        sums.append(signs @ part / (mine.size * scale))
+        some = [min(_AT_ONCE, draws - done) for done in range(0, draws, _AT_ONCE)]
+        signed = [(generator.integers(0, 2, (each, mine.size)) * 2.0 - 1.0) @ part for each in some]
+        sums.append(np.concatenate(signed) / (mine.size * scale))
         squares.append(float((part**2).sum(axis=1).mean()) / scale**2)
     return LinearClass(np.array([mine.size for mine in rows]), np.array(squares), np.stack(sums, axis=1))
 
