@@ -5,9 +5,12 @@ The line numbers are those of the pseudo-code, as there. The lines of the client
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from logging import WARNING
 from typing import Any
 
 import numpy as np
+from flwr.common.logger import log
 
 from fedrepro.algorithms.arguments import check_count, check_known
 from fedrepro.algorithms.averaging.agnostic_fedavg import (
@@ -200,8 +203,22 @@ class Scaffold(Repeatable):
         return {name: moved(x, factor * change[name]) for name, x in self._arrays.items()}  # line 15
 
     def _weights(self, replies: list[Reply]) -> np.ndarray:
-        """p_i: the share of each reply's node of the examples of all nodes."""
-        of_all = [self.node(node).examples for node in self._known]
-        known = [examples for examples in of_all if examples is not None]
-        total = sum(known) if len(known) == len(of_all) else sum(reply.examples for reply in replies)
+        """p_i: the share of each reply's node of the examples of all nodes.
+
+        A node that answers no roll call says with its first reply how many it holds; until then it counts as the mean.
+        """
+        for reply in replies:
+            if self.node(reply.node).examples is None:
+                self._known[reply.node] = replace(self.node(reply.node), examples=reply.examples)
+        known = [node.examples for node in self._known.values() if node.examples is not None]
+        silent = len(self._known) - len(known)
+        if silent > 0:
+            log(
+                WARNING,
+                "%d of %d nodes have not said how many examples they hold, and count as the mean of the others: let "
+                "the ClientApp answer the roll call (fedrepro.flower.answer_roll_call).",
+                silent,
+                len(self._known),
+            )
+        total = sum(known) if silent == 0 else sum(known) / len(known) * len(self._known)
         return np.array([reply.examples / total for reply in replies])

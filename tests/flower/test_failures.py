@@ -98,6 +98,47 @@ def test_where_everybody_fails_the_model_stays_and_the_next_round_goes_on(name, 
     assert after[1] == after[2] != after[3]
 
 
+def silent(app: ClientApp, fails_in: int) -> ClientApp:
+    """The app, which answers no roll call, and whose partition 3 fails in a round."""
+    found = ClientApp()
+
+    @found.train()
+    def train(message, context):
+        if context.node_config["partition-id"] == 3 and message.content["config"]["server-round"] == fails_in:
+            raise RuntimeError("the disk is full")
+        return app(message, context)
+
+    return found
+
+
+def scaffolded(fails_in: int, roll_call: bool, rounds: int = 3):
+    """Scaffold after rounds of which partition 3 fails in one."""
+    case = CASES["Scaffold"]()
+    app = silent(case.app, fails_in)
+    if roll_call:
+        app.query("fedrepro")(lambda message, context: case.app(message, context))
+    strategy = case.strategy()
+    strategy.start(LocalGrid(app, NODES), case.start, num_rounds=rounds)
+    return strategy
+
+
+def test_scaffold_weighs_a_node_that_failed_by_what_it_said_before():
+    told, found = scaffolded(2, roll_call=True), scaffolded(2, roll_call=False)
+    for name, control in found.control.items():
+        assert control.tobytes() == told.control[name].tobytes()
+
+
+def test_scaffold_counts_a_node_that_never_spoke_as_the_mean_of_the_others(said):
+    told, found = scaffolded(1, roll_call=True, rounds=1), scaffolded(1, roll_call=False, rounds=1)
+    assert said()[-1].startswith("1 of 20 nodes have not said how many examples they hold, and count as the mean")
+    sizes = [node.examples for node in told._known.values()]
+    others = [node.examples for node in found._known.values() if node.examples is not None]
+    factor = sum(sizes) / (sum(others) / 19 * 20)
+    for name, control in found.control.items():
+        np.testing.assert_allclose(control, factor * told.control[name], rtol=1e-5)
+    assert sum(sizes) / sum(others) != pytest.approx(factor, rel=1e-3)  # what leaving it out would give
+
+
 def test_flower_s_own_strategy_goes_on_too():
     _, result = run("AgnosticFedAvg", fails, strategy=FedAvg(fraction_evaluate=0.0))
     assert sorted(result.train_metrics_clientapp) == [1, 2, 3]
