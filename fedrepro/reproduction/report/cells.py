@@ -1,5 +1,6 @@
 """The cells of a run notebook for a page of the site: folded code, typeset formulas, nothing from the network."""
 
+import posixpath
 import re
 from collections.abc import Iterator
 from itertools import count
@@ -27,6 +28,7 @@ _CELLS = """
 _FIGURE = re.compile(r"""\.figure\(\s*["']([\w-]+)["']""")
 _HEADING = re.compile(r'<h2 id="([^"]+)">(.*?)<a class="anchor-link"[^>]*>¶</a></h2>', re.S)
 _ANCHOR = re.compile(r'<a class="anchor-link" href="(#[^"]+)">¶</a>')
+_INSIDE = re.compile(r'<a href="(?![a-z]+:|#)([^"]+)">(.*?)</a>', re.S)
 _NO_HEADER = re.compile(r"<thead>\s*<tr>(?:\s*<th></th>)+\s*</tr>\s*</thead>")
 _TABLE = re.compile(r"<table.*?</table>", re.S)
 _BLOCK = re.compile(r'<div class="highlight[^"]*"><pre>')
@@ -34,7 +36,7 @@ _TEXT = re.compile(r"(<[^>]+>)")
 _LITERAL = ("code", "pre", "math", "style", "script")  # elements whose text is shown as it stands
 
 
-def cells(notebook: Path, declared: Declaration) -> tuple[Markup, list[tuple[str, Markup]]]:
+def cells(notebook: Path, declared: Declaration, origin: str | None = None) -> tuple[Markup, list[tuple[str, Markup]]]:
     """The cells of a run notebook for a page.
 
     Parameters
@@ -43,6 +45,8 @@ def cells(notebook: Path, declared: Declaration) -> tuple[Markup, list[tuple[str
         The notebook. Its figures are shown from the files beside it; what is not there is embedded.
     declared
         The paper that it belongs to.
+    origin
+        Where the repository can be seen, if that is known: what a cell links there leads there, or is no link.
 
     Returns
     -------
@@ -64,7 +68,7 @@ def cells(notebook: Path, declared: Declaration) -> tuple[Markup, list[tuple[str
         exclude_output_prompt=True,
     )
     made, _ = exporter.from_notebook_node(content)
-    body = _readable(made)
+    body = _readable(_linked(made, f"papers/{declared.paper.key}", origin))
     headings = [(anchor, Markup(title)) for anchor, title in _HEADING.findall(body)]
     return Markup(_ANCHOR.sub(r'<a class="permalink" href="\1" aria-label="Permalink">#</a>', body)), headings
 
@@ -83,6 +87,17 @@ def _name_pictures(cell, folder: Path, declared: Declaration) -> None:
             picture.metadata["filenames"] = {"image/png": files[0]}
 
 
+def _linked(body: str, folder: str, origin: str | None) -> str:
+    """Links to files of the repository, which the site does not hold."""
+
+    def link(found: re.Match) -> str:
+        if origin is None:
+            return found[2]
+        return f'<a href="{origin}/blob/HEAD/{posixpath.normpath(f"{folder}/{found[1]}")}">{found[2]}</a>'
+
+    return _INSIDE.sub(link, body)
+
+
 def _readable(body: str) -> str:
     """Formulas typeset, tables and code that can be reached by keyboard, no headers without words."""
     numbers = count(1)
@@ -91,7 +106,7 @@ def _readable(body: str) -> str:
         name = f"Table {next(numbers)} of the notebook"
         return f'<div class="scroll" tabindex="0" role="region" aria-label="{name}">{found[0]}</div>'
 
-    body = _TABLE.sub(framed, _NO_HEADER.sub("", body))
+    body = _TABLE.sub(framed, _NO_HEADER.sub("", body).replace("<th></th>", "<td></td>"))
     blocks = count(1)
     body = _BLOCK.sub(
         lambda _: f'<div class="highlight"><pre tabindex="0" aria-label="Code {next(blocks)}" role="region">', body

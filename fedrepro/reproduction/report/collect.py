@@ -49,6 +49,11 @@ class Card:
         """The verdict of the full profile; None while the full run is pending."""
         return self.shown.verdict if self.shown and self.is_verdict else None
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether the paper makes no such claim."""
+        return section_of(self.declared.source) == OURS
+
     @cached_property
     def forest(self) -> Forest | None:
         """The forest plot of what is shown."""
@@ -138,6 +143,12 @@ class PaperPage:
             if card.verdict is not None:
                 found.setdefault(section_of(card.declared.source), []).append(card)
         return dict(sorted(found.items(), key=lambda part: part[0] == OURS))
+
+    @property
+    def recorded(self) -> list[tuple[str, str]]:
+        """The names of everything that the notebook records, each with its kind."""
+        kinds = {"claim": "claims", "figure": "figures", "table": "tables", "erratum": "errata", "choice": "choices"}
+        return [(name, kind) for kind, part in kinds.items() for name in getattr(self.declared, part)]
 
     @property
     def pending_exhibits(self) -> list[str]:

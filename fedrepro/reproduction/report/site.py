@@ -88,7 +88,7 @@ def notebook_page(notebook: Path, key: str, up: str = "") -> str:
     from fedrepro.reproduction.report.cells import cells  # nbconvert takes a while to load
 
     declared = declaration(key)
-    body, headings = cells(notebook, declared)
+    body, headings = cells(notebook, declared, origin())
     papers = sorted((_Entry(one, declaration(one)) for one in keys()), key=lambda one: one.declared.paper.year)
     page = environment().get_template("notebook.html")
     return page.render(
@@ -126,7 +126,6 @@ def environment(*, for_html: bool = True) -> "Environment":
         "place": words.place,
         "places": words.places,
         "flat": words.flat,
-        "first_clause": words.first_clause,
         "coloured": coloured,
         "bibtex": bibtex,
         "citation": citation,

@@ -24,6 +24,8 @@ _INDEX = re.compile(
     r"(?<![^\W\d])(?<![.\d]\.)((?:[^\W\d_][\u0300-\u036f]?|[1∇Σ∂]|min|max|sup|inf|Obj))_(?:([^\W_]{1,3}\*?)(?![\w.]\w)(?!\w)|(\*))"
 )
 _EXPONENT = re.compile(r"((?:[^\W_][\u0300-\u036f]?|</sub>|[)\]]))\^(?:\(([^()<>]+)\)|([^\W_]{1,3})(?!\w))")
+_POWER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+−-]?)0*(\d+)(?!\w)")
+_RAISED = str.maketrans("0123456789−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _CODE = re.compile(r"`([^`]+)`")
 _MOST_LISTED = 3  # longer lists are summed up; the paper's page has them all
 
@@ -31,11 +33,6 @@ _MOST_LISTED = 3  # longer lists are summed up; the paper's page has them all
 def in_words(verdict: str) -> str:
     """A verdict as prose."""
     return verdict.replace("-", " ")
-
-
-def first_clause(sentence: str) -> str:
-    """What stands before the first semicolon or full stop that ends a clause."""
-    return re.split(r"; |\. ", sentence, maxsplit=1)[0].rstrip(".") + "."
 
 
 def counted(number: int, thing: str) -> str:
@@ -90,13 +87,24 @@ def size(number: float, unit: str = "") -> str:
 
 
 def minus(text: str) -> str:
-    """A number as text, with a minus sign of the width of a digit."""
-    return f"−{text[1:]}" if text.startswith("-") else text
+    """A number as text, with a minus sign of the width of a digit, and powers of ten as one writes them."""
+    return powers(f"−{text[1:]}" if text.startswith("-") else text)
+
+
+def powers(text: str) -> str:
+    """A text in which 4.5e-05 is written 4.5×10⁻⁵."""
+
+    def raised(found: re.Match) -> str:
+        sign = "" if found[2] in ("", "+") else "−"
+        power = f"10{(sign + found[3]).translate(_RAISED)}"
+        return power if found[1] == "1" else f"{found[1]}×{power}"
+
+    return _POWER.sub(raised, text)
 
 
 def prose(sentence: str) -> "Markup":
     """A sentence with minus signs before its numbers, indices and exponents where they belong, and code as code."""
-    text = str(escape(_NEGATIVE.sub("−", sentence)))
+    text = str(escape(powers(_NEGATIVE.sub("−", sentence))))
     while _BRACED.search(text):  # the innermost first
         text = _BRACED.sub(r"<sub>\1</sub>", text)
     text = _INDEX.sub(lambda found: f"{found[1]}<sub>{found[2] or found[3]}</sub>", text)

@@ -14,7 +14,7 @@ from fedrepro.reproduction import notebooks
 from fedrepro.reproduction.paper import declaration, parameters_cell, resolve
 from fedrepro.reproduction.results import load
 
-from_elsewhere = re.compile(r"""(?:src|href)\s*=\s*["']\s*(?:https?:)?//""")
+from_elsewhere = re.compile(r"""src\s*=\s*["']\s*(?:https?:)?//""")
 
 
 @pytest.fixture

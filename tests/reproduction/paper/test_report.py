@@ -4,6 +4,7 @@ import shutil
 import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote
 
 import nbformat
 import numpy as np
@@ -14,11 +15,12 @@ from fedrepro import Paper, UserError
 from fedrepro.reproduction import figures, report, results, verdicts
 from fedrepro.reproduction.paper import declaration, folder, keys
 from fedrepro.reproduction.report.cells import cells
-from fedrepro.reproduction.report.collect import collect
+from fedrepro.reproduction.report.code import Code
+from fedrepro.reproduction.report.collect import collect, section_of
 from fedrepro.reproduction.report.formulas import mathml
 from fedrepro.reproduction.report.handing_on import hand_on
 from fedrepro.reproduction.report.readme import readme, with_tables
-from fedrepro.reproduction.report.site import bibtex, origin
+from fedrepro.reproduction.report.site import bibtex, notebook_page, origin
 from fedrepro.reproduction.report.words import cost, prose
 
 FROM_ELSEWHERE = re.compile(r"""src\s*=\s*["']\s*(?:https?:)?//|<link|@import|url\(""")
@@ -185,6 +187,81 @@ def test_code_is_linked_to_the_very_cell(tiny, output):
     assert "figure-1" in cell and "figure" in cell
 
 
+CLAIMS = """
+def falls(losses):
+    return losses
+
+
+class Stage:
+    def eighth(self):
+        return 1 / 8
+"""
+JUDGED = [
+    "from fedrepro.papers.tiny import claims as judge",
+    """
+def first(losses):
+    return judge.falls(losses)
+
+paper.tolerance("ends-at-an-eighth")
+paper.claim("loss-falls", lambda: first(losses))
+""",
+    'paper.claim("ends-at-an-eighth", stage.eighth)',
+    "for n in (1, 2):\n    with paper.figure(f'figure-{n}') as fig:\n        fig.subplots()",
+]
+
+
+def test_code_is_linked_to_the_very_function(tiny):
+    (tiny.folder / "claims.py").write_text(CLAIMS)
+    tiny.set_cells(JUDGED)
+    code = Code("tiny")
+    assert [code.anchor(name, "claim") for name in ("loss-falls", "ends-at-an-eighth")] == ["cell-c2", "cell-c3"]
+    assert code.anchor("figure-1", "figure") == "cell-c4" and code.anchor("figure-1", "table") is None
+    judges = [code.function(name, "claim") for name in ("loss-falls", "ends-at-an-eighth")]
+    assert [one.id for one in judges] == ["function-claims-falls", "function-claims-Stage.eighth"]
+    assert "return 1 / 8" in judges[1].source
+    assert code.functions([("loss-falls", "claim"), ("figure-1", "figure")]) == judges[:1]
+
+
+def test_a_notebook_s_page_has_contents_typeset_formulas_and_no_dead_link(tiny, monkeypatch):
+    path = tiny.folder / "tiny.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    text = "## The *rule* of λ_k\n\nSee [the rule](../../docs/verdicts.md), `x_k`.\n\n| | |\n|---|---|\n| a | b |"
+    notebook.cells.append(nbformat.v4.new_markdown_cell(text, id="more"))
+    nbformat.write(notebook, path)
+    page = " ".join(notebook_page(path, "tiny").split())
+    assert '<li><a href="#The-rule-of-λ_k">The <em>rule</em> of λ<sub>k</sub></a></li>' in unquote(page)
+    assert "See the rule, <code>x_k</code>." in page and "verdicts.md" not in page
+    assert "<th></th>" not in page and 'aria-label="Table 1 of the notebook"' in page
+    monkeypatch.setattr("fedrepro.reproduction.report.site.origin", lambda: "https://github.com/some/where")
+    assert 'href="https://github.com/some/where/blob/HEAD/docs/verdicts.md">the rule</a>' in notebook_page(path, "tiny")
+
+
+@pytest.mark.parametrize(
+    ("source", "section"),
+    [
+        ("Section 5.1, Figure 3", "Section 5"),
+        ("Abstract, Section III-A, Table I", "Section III"),
+        ("Theorem 1, eq. (11)", "Theorems and lemmas"),
+        ("Table I", "Tables and figures"),
+        ("ours; Section 4.2", "Ours, beyond the paper"),
+        ("a letter of the authors", "Elsewhere"),
+    ],
+)
+def test_claims_stand_where_the_paper_makes_them(source, section):
+    assert section_of(source) == section
+
+
+def test_a_pending_claim_stands_apart_and_says_what_was_published(tiny, output):
+    keep_as_reference(tiny, output)
+    tiny.edit("paper.toml", 'last = "', 'median = "Between the two."\nlast = "')
+    index, page = built(output)
+    apart = index[index.index('class="waiting"') :]
+    row = apart[apart.index('id="tiny--loss-falls"') :].partition("</tr>")[0]
+    assert '<span class="soft">the end:</span> 0.8 nats' in row and "open readings: iterate" in row
+    assert 'id="tiny--ends-at-an-eighth"' not in apart
+    assert page.index('id="claim-ends-at-an-eighth"') < page.index('class="claim waiting" id="claim-loss-falls"')
+
+
 def test_nothing_comes_from_the_network(tiny, output):
     keep_as_reference(tiny, output)
     report.build(output)
@@ -239,6 +316,7 @@ def test_hostile_text_is_escaped(tiny, output):
         ("∇_α and ∇_{α_l}, 3(α_*² / T)", "∇<sub>α</sub> and ∇<sub>α<sub>l</sub></sub>, 3(α<sub>*</sub>² / T)"),
         ("T^(-1/2), (a K)^(3/4)", "T<sup>−1/2</sup>, (a K)<sup>3/4</sup>"),
         ("Σ_{N_{t−1}} of `lemma-2`", "Σ<sub>N<sub>t−1</sub></sub> of <code>lemma-2</code>"),
+        ("[-7.35e-05, 4.55e+07], 1e-09, x1e5", "[−7.35×10⁻⁵, 4.55×10⁷], 10⁻⁹, x1e5"),
         ("uci_adult, step_domains, x_train", "uci_adult, step_domains, x_train"),
         ("<b>D_Λ</b>", "&lt;b&gt;D<sub>Λ</sub>&lt;/b&gt;"),
     ],
