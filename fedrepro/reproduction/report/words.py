@@ -173,7 +173,10 @@ def _under(one: Number) -> str:
 
 def declared_lines(claim: Declared) -> list[tuple[str, str]]:
     """The published effect of a claim that no run has judged."""
-    lines = [(setting, size(one.value, claim.unit)) for setting, one in claim.published.items()]
+    lines = [
+        (setting, size(one.value, claim.unit) + (f" ({reading(one.reading)})" if one.reading else ""))
+        for setting, one in claim.published.items()
+    ]
     if len(lines) <= _MOST_LISTED:
         return lines
     least, most = (pick(one.value for one in claim.published.values()) for pick in (min, max))
