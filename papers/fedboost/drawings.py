@@ -233,16 +233,18 @@ def _both(runs, horizon: int, interval) -> dict:
 
 
 def what_privacy_costs(private, epsilons, interval) -> list[dict]:
-    """Losses by model and ε, with what stands behind them."""
+    """Losses by model, start and ε, with what stands behind them."""
     rows = []
-    for model in ("ensemble", "whole"):
-        for epsilon in (*epsilons, 0.0):
-            runs = private.select(model=model, epsilon=epsilon)
+    for model, start in studies.PRIVATE:
+        for epsilon in (*epsilons, studies.NO_NOISE):
+            runs = private.select(model=model, start=start, epsilon=epsilon)
             found = interval(runs.column("average_loss")[:, -1])
             rows.append(
                 {
                     "model": model,
+                    "begins at": start,
                     "ε": f"{epsilon:g}" if epsilon else "no noise",
+                    "step": runs[0].settings["step"],
                     "loss at the start": runs.column("average_loss")[0, 0],
                     "average loss": found.mean,
                     "low": found.low,
@@ -255,24 +257,44 @@ def what_privacy_costs(private, epsilons, interval) -> list[dict]:
     return rows
 
 
-def promises(drift, scratch, some, everyone, horizons, interval) -> list[dict]:
+def private_steps(tried) -> list[dict]:
+    """The averaged loss at every step of private training that was tried, the best one, and the one that is used."""
+    rows = []
+    for (model, start), used in studies.PRIVATE.items():
+        for epsilon, step in zip(studies.TUNED_AT, used, strict=True):
+            runs = tried.select(model=model, start=start, epsilon=epsilon)
+            row = {"model": model, "begins at": start, "ε": f"{epsilon:g}" if epsilon else "no noise"}
+            for each, chosen in runs.groups("step").items():
+                row[f"step {each:g}"] = chosen.column("average_loss")[:, -1].mean()
+            rows.append(row | {"best step": judge.best_private_step(tried, model, start, epsilon), "step used": step})
+    return rows
+
+
+def promises(drift, tried, scratch, some, everyone, horizons, interval) -> list[dict]:
     """Losses of the averaged and the last iterate behind the claims of Section 1 and of N < p."""
+    sent = {}
     cases = {"drift: even weights": (drift.column("average_loss")[:, 0], drift.column("loss")[:, 0])}
     cases["drift: weights from before"] = drift.final("kept_average"), drift.final("kept_last")
     cases["drift: retrained weights"] = drift.column("average_loss")[:, -1], drift.column("loss")[:, -1]
+    cases["ensemble, even weights"] = tuple(everyone.column(column)[:, 0] for column in judge.ITERATES.values())
     for horizon in horizons:
-        cases[f"ensemble, {horizon:,} rounds"] = tuple(
+        cases[f"ensemble, the paper's step, {horizon:,} rounds"] = tuple(
             judge.at(everyone, iterate, horizon) for iterate in judge.ITERATES
         )
-        cases[f"from scratch, best step, {horizon:,} rounds"] = tuple(
-            np.array([min(judge.at(runs, iterate, horizon)[0] for runs in scratch.groups("step").values())])
-            for iterate in judge.ITERATES
-        )
+        for name, runs in (("ensemble", tried), ("from scratch", scratch)):
+            best = [judge.best_step(runs, iterate, horizon) for iterate in judge.ITERATES]
+            steps = " and ".join(dict.fromkeys(f"{step:g}" for step, _ in best))
+            called = f"{name}, best of {len(studies.TRIED_STEPS)} steps ({steps}), {horizon:,} rounds"
+            cases[called] = tuple(
+                judge.at(chosen, iterate, horizon) for (_, chosen), iterate in zip(best, judge.ITERATES, strict=True)
+            )
+            sent[called] = best[0][1].column("sent")[:, -1].mean() / runs.rounds[-1]
     for weighting, runs in some.groups("client_weighting").items():
         losses = tuple(judge.at(runs, iterate, horizons[-1]) for iterate in judge.ITERATES)
         cases[f"a tenth of the clients, {weighting} weights, {horizons[-1]:,} rounds"] = losses
     return [
         {"what": name, "average": average.mean(), "±": _half(average, interval), "last": last.mean()}
+        | {"scalars sent a round": sent.get(name, np.nan)}
         for name, (average, last) in cases.items()
     ]
 

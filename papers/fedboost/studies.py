@@ -42,13 +42,45 @@ LOSSES = ("log", "generalised-kl")
 GRADIENTS = ("sent", "importance")
 CORPORA = ("entire", "train")
 READINGS = grid({"loss": LOSSES, "gradient": GRADIENTS})
-WEIGHTINGS = {"printed": "printed", "corrected": "domains"}  # of clients in AFLBoost: name of the reading, and ours
+WEIGHTINGS = ("printed", "domains")  # of clients in AFLBoost: Figure 2's, and as the erratum has it
 MIRRORS = ("euclidean", "entropy")
 SOME_CLIENTS = 0.1  # the share of the roles that take part in a round, where not all do
-SCRATCH_STEPS = (0.001, 0.01, 0.1, 1.0)  # of the whole model, of which the best counts
+TRIED_STEPS = (
+    0.001,
+    0.003,
+    0.01,
+    0.03,
+    0.1,
+    0.3,
+    1.0,
+    3.0,
+    10.0,
+)  # of the ensemble and of the whole model from scratch, the same for both
 EPSILONS = (1.0, 4.0, 8.0)
-# Of clipping lengths 1 and 10 and steps 0.03, 0.3 and 3 the best at ε = 4 on a seed apart (100), for either model.
-_PRIVATE_STEPS = {"ensemble": {"clip": 1.0, "step": 0.3}, "whole": {"clip": 1.0, "step": 0.3}}
+NO_NOISE = 0.0  # as an ε
+CLIP = 1.0  # the greatest length of a client's gradient in private training
+PRIVATE_STEPS = (
+    0.01,
+    0.03,
+    0.1,
+    0.3,
+    1.0,
+    3.0,
+    10.0,
+    30.0,
+    100.0,
+)  # tried for every model and start, with and without noise
+TUNED_AT = (4.0, NO_NOISE)  # the ε for which they are tried
+TUNING_SEED = 100  # apart from the seeds of the claims
+# Of `PRIVATE_STEPS` the one with the least loss of the averaged iterate, by model and start: with noise (ε = 4) and
+# without. The study "private-tuning" tries them again.
+PRIVATE = {
+    ("ensemble", "even"): (1.0, 3.0),
+    ("ensemble", "sizes"): (1.0, 1.0),
+    ("whole", "scratch"): (1.0, 10.0),
+    ("whole", "even"): (0.01, 30.0),
+    ("whole", "sizes"): (0.01, 30.0),
+}
 
 
 def quarters(horizon: int) -> tuple[int, ...]:
@@ -187,7 +219,7 @@ def _on_domains(parameters) -> dict[str, Study]:
     unsampled = game | {"sampling": "none", "loss": LOSSES[0], "gradient": GRADIENTS[0]}
     sampled = game | {"sampling": parameters.sampling}
     chosen = sampled | {"loss": parameters.loss, "mirror_domains": parameters.mirror_domains}
-    readings = grid({"weighting": WEIGHTINGS.values(), "mirror_domains": MIRRORS})
+    readings = grid({"weighting": WEIGHTINGS, "mirror_domains": MIRRORS})
     seeds = range(parameters.aflboost_seeds)
     declared = {
         "aflboost": (
@@ -226,16 +258,25 @@ def _on_promises(parameters) -> dict[str, Study]:
     chosen = {"sampling": parameters.sampling, "loss": parameters.loss, "budget_share": parameters.budget_share}
     drift = {"rounds": parameters.shakespeare_rounds, "step": parameters.shakespeare_step}
     curve = {name: words[name] for name in ("rounds", "evaluate")}
-    noisy = chosen | {"rounds": parameters.private_rounds, "client_rate": parameters.client_rate}
+    noisy = chosen | {"rounds": parameters.private_rounds, "client_rate": parameters.client_rate, "clip": CLIP}
     privately = [
-        noisy | {"model": model, "epsilon": epsilon} | _PRIVATE_STEPS[model]
-        for model in _PRIVATE_STEPS
-        for epsilon in (0.0, *EPSILONS)
+        noisy | {"model": model, "start": start, "epsilon": epsilon, "step": with_noise if epsilon else without}
+        for (model, start), (with_noise, without) in PRIVATE.items()
+        for epsilon in (NO_NOISE, *EPSILONS)
     ]
+    tried = [
+        noisy | {"model": model, "start": start, "epsilon": epsilon, "step": step}
+        for model, start in PRIVATE
+        for epsilon in TUNED_AT
+        for step in PRIVATE_STEPS
+    ]
+    ensemble = curve | chosen | {"gradient": parameters.gradient, "corpus": "entire"}
     declared = {
         "drift": (drifting, [chosen | drift | {"gradient": parameters.gradient}], seeds),
-        "from-scratch": (from_scratch, [curve | {"corpus": "entire", "step": s} for s in SCRATCH_STEPS], [0]),
+        "ensemble-steps": (unigram_mixture, [ensemble | {"step": s} for s in TRIED_STEPS], seeds),
+        "from-scratch": (from_scratch, [curve | {"corpus": "entire", "step": s} for s in TRIED_STEPS], [0]),
         "private": (private, privately, seeds),
+        "private-tuning": (private, tried, [TUNING_SEED]),
     }
     return {
         name: Study(name=name, trial=trial, settings=settings, seeds=seeds, data=DATA)

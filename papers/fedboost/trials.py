@@ -14,7 +14,8 @@ from fedrepro.algorithms.ensembles.fedboost import objective
 from fedrepro.data import shakespeare
 from fedrepro.data.federation import Federation
 from fedrepro.data.synthetic import power_law_mixture
-from fedrepro.models.ensemble import from_densities, point_masses, unigrams
+from fedrepro.kernels.fedboost import State
+from fedrepro.models.ensemble import Ensemble, from_densities, point_masses, unigrams
 from fedrepro.streams import stream
 from fedrepro.trace import Trace
 
@@ -146,6 +147,7 @@ def private(
     seed: int,
     data: dict,
     model: str,
+    start: str,
     epsilon: float,
     step: float,
     rounds: int,
@@ -158,7 +160,9 @@ def private(
     """Section 1: weights, or a whole model, trained with differential privacy for every client.
 
     Every other role is public and gives a predictor, smoothed by the uniform distribution over the vocabulary; the
-    other roles are the clients. ``model`` is ``ensemble`` or ``whole`` (a parameter for every word). ε = 0 stands for
+    other roles are the clients. ``model`` is ``ensemble`` or ``whole`` (a parameter for every word). Where training
+    begins is public, too: at the predictors weighed evenly (``start="even"``, FedBoost's own α₁) or by the sizes of
+    their roles (``sizes``), or at equal chances of all words (``scratch``, for the whole model alone). ε = 0 stands for
     no noise. The losses are divergences from the clients' pooled words. The vocabulary is that of all roles, and is
     taken as public like the predictors. ε is that of zero-out adjacency (see `dp_fedboost`).
     """
@@ -166,14 +170,13 @@ def private(
     vocabulary = int(everybody.y.max()) + 1
     odd = np.arange(everybody.n_clients) % 2 == 1
     clients, public = _members(everybody, odd), _members(everybody, ~odd)
-    if model == "ensemble":
-        ensemble = replace(
-            unigrams(public, smoothing=PUBLIC_SMOOTHING),
-            columns=vocabulary,
-            background=np.full(vocabulary, 1.0 / vocabulary),
-        )
-    else:
-        ensemble = point_masses(vocabulary)
+    predictors = replace(
+        unigrams(public, smoothing=PUBLIC_SMOOTHING),
+        columns=vocabulary,
+        background=np.full(vocabulary, 1.0 / vocabulary),
+    )
+    ensemble = predictors if model == "ensemble" else point_masses(vocabulary)
+    begins_at = _public_start(start, public, predictors, whole=model == "whole")
     trace = dp_fedboost(
         clients,
         ensemble,
@@ -188,12 +191,39 @@ def private(
         sampling=sampling if model == "ensemble" else "none",
         loss=loss,
         evaluate=2,
+        callbacks=[_Begun(begins_at, objective(clients, ensemble, loss).value(begins_at), seed)],
         seed=seed,
     )
     least = objective(clients, point_masses(vocabulary)).entropy()
     columns = {name: values - least if "loss" in name else values for name, values in trace.columns.items()}
     kept = ("noise_multiplier", "noise_std", "measured_std", "noises", "cut")
     return Trace(columns, {name: trace.final[name] for name in kept})
+
+
+def _public_start(start: str, public: Federation, predictors: Ensemble, *, whole: bool) -> np.ndarray:
+    """The weights at which private training begins: of the predictors, or of the words of the whole model."""
+    if start == "scratch":
+        return np.full(predictors.columns, 1.0 / predictors.columns)
+    weights = np.full(len(predictors), 1.0 / len(predictors)) if start == "even" else public.sizes / public.sizes.sum()
+    return weights @ predictors.dense() if whole else weights
+
+
+class _Begun:
+    """A run of `dp_fedboost` that goes on from given weights, with no round done: its way to resume, used to begin."""
+
+    def __init__(self, weights: np.ndarray, loss: float, seed: int):
+        self.weights, self.loss, self.seed = weights, loss, seed
+
+    def __call__(self, progress) -> None:
+        """There is nothing to save."""
+
+    def resumed(self) -> dict:
+        """The state of such a run, and its one row."""
+        none = np.zeros(self.weights.size)
+        state = State(np.log(self.weights), self.weights, none, none, np.array([1.0, 0.0, 0.0]))
+        draws = [stream("fedboost", purpose, self.seed) for purpose in ("sampling", "batch", "noise")]
+        row = {"round": 0.0, "loss": self.loss, "average_loss": self.loss, "epsilon": 0.0, "sent": 0.0, "received": 0.0}
+        return {"rows": [row], "algorithm": {"done": 0, "changing": (state, np.zeros(5), *draws)}}
 
 
 def squared_mixture(
