@@ -35,6 +35,7 @@ class Stage:
         self.published = paper.published("table-1")
         self.every_zoo = {name: paper.runs(f"zoo-{name}") for name in studies.NAMES}
         self.other_zoos = {name: paper.runs(f"other-zoos-{name}") for name in studies.NAMES}
+        self.further_zoos = paper.runs(f"further-zoos-{studies.FURTHER}")
         self.zoos = {name: runs for name, runs in self.every_zoo.items() if runs}
         self.problems = {name: self.built(name) for name in self.zoos}
         self._played: dict[str, online.Played] = {}
@@ -304,9 +305,11 @@ class Stage:
 
     def per_client(self, name: str, rates: str, column: str) -> dict[int, np.ndarray]:
         """A column at the end of the runs, per client, by the number of rounds."""
+        return self._per_client(self.regrets[name][rates], rates, column)
+
+    def _per_client(self, by_rounds: Mapping[int, Sequence[Trace]], rates: str, column: str) -> dict[int, np.ndarray]:
         clients = 1 if online.SCHEDULES[rates] == "mean" else self.parameters.clients
-        found = self.regrets[name][rates]
-        return {rounds: np.array([run[column][-1] for run in runs]) / clients for rounds, runs in found.items()}
+        return {rounds: np.array([run[column][-1] for run in runs]) / clients for rounds, runs in by_rounds.items()}
 
     def exponents(self, name: str) -> dict[str, np.ndarray]:
         """By rates: the exponent with which each seed's regret grows in T."""
@@ -332,9 +335,19 @@ class Stage:
     def regret_falls(self) -> list[Comparison]:
         """The regret per round from each number of rounds to the next, on each data set."""
         measured = self.by_title(
-            lambda name: {reading: self.per_client(name, rates, "regret") for rates, reading in online.RATES.items()}
+            lambda name: {reading: self._regret_of_all_seeds(name, rates) for rates, reading in online.RATES.items()}
         )
         return judge.regret_per_round_falls(measured, list(pairwise(self.horizons)))
+
+    def _regret_of_all_seeds(self, name: str, rates: str) -> dict[int, np.ndarray]:
+        """The regret per client by the number of rounds, with the further seeds that serve this claim alone."""
+        found = self.per_client(name, rates, "regret")
+        if name != studies.FURTHER or not self.further_zoos:
+            return found
+        given = [online.problem(run, self.parameters) for run in self.further_zoos]
+        played = {rounds: [_play_with_regret(one, rates, rounds) for one in given] for rounds in self.horizons}
+        further = self._per_client(played, rates, "regret")
+        return {rounds: np.concatenate([found[rounds], further[rounds]]) for rounds in self.horizons}
 
     def bounds(self) -> dict[str, tuple]:
         """Regret and printed bound (11): on the data sets, on random instances, and of two models."""

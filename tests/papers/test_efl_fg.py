@@ -70,6 +70,37 @@ def test_studies_have_enough_seeds(profile):
         assert len(declared[f"zoo-{name}"].seeds) >= (20 if profile == "full" else FEWEST_SEEDS)
 
 
+def test_further_zoos_of_energy_serve_the_claim_on_the_regret_alone():
+    declared = declaration("efl_fg")
+    assert [name for name, claim in declared.claims.items() if claim.seeds == "regret_seeds"] == ["regret-sublinear"]
+    first, last = declared.looks["regret_seeds"]
+    for seeds, further in ((first, 0), (last, last - first)):
+        made = studies.studies(as_object(resolve(declared, "full", {"regret_seeds": str(seeds)})))
+        assert len(made["zoo-energy"].seeds) == first
+        assert len(made["further-zoos-energy"].seeds) == further
+        assert not set(made["zoo-energy"].seeds) & set(made["further-zoos-energy"].seeds)
+        assert made["further-zoos-energy"].settings == made["zoo-energy"].settings
+
+
+def test_further_seeds_enter_the_regret_per_round_of_energy_and_nothing_else():
+    settings = studies.used_zoo(PARAMETERS.ridge)
+
+    def stage_with(further) -> measures.Stage:
+        def runs(study: str) -> Runs:
+            seeds = {"zoo": SEEDS, "further-zoos": further}.get(study.rsplit("-", 1)[0], ())
+            return Runs([zoo_run(seed, **settings) for seed in seeds])
+
+        parameters = PARAMETERS._replace(longest_horizon=316)
+        return measures.Stage(SimpleNamespace(parameters=parameters, published=lambda _: {}, runs=runs))
+
+    few, many = stage_with(()), stage_with(range(6, 9))
+    seeds = {one.setting: len(one.values) for one in many.regret_falls()}
+    assert seeds == {f"{title}, 100 to 316 rounds": 9 if title == "Energy" else 6 for title in studies.TITLES.values()}
+    for one, other in zip(few.regret_falls(), many.regret_falls(), strict=True):
+        assert one.values == other.values[:6]  # the seeds of before, and others beside them
+    assert many.exponents("energy")["(12)"].size == 6
+
+
 # --- trials and the online part ----------------------------------------------------------------------------------
 
 
@@ -549,6 +580,8 @@ def results_without(monkeypatch, tmp_path, *away: str) -> dict:
         for name in studies.NAMES:
             found[f"zoo-{name}"] = _Away() if name in away else _MadeUpZoo(range(parameters.seeds))
             found[f"other-zoos-{name}"] = _MadeUpZoo([])
+        further = range(parameters.seeds, parameters.regret_seeds)
+        found[f"further-zoos-{studies.FURTHER}"] = _Away() if studies.FURTHER in away else _MadeUpZoo(further)
         return found
 
     monkeypatch.setattr(studies, "studies", made)
