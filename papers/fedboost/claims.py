@@ -259,6 +259,13 @@ def falls_at_least_as_fast(losses: Mapping[int, np.ndarray], exponent: float, al
     return [less(slopes, exponent + allowed, setting=setting, names=names)]
 
 
+def rate_of_corollary_3(corrected: Runs, further: Runs, allowed: float) -> list[Comparison]:
+    """With the bias corrected gradient the excess loss falls as T^(−1/2); further seeds serve this claim alone."""
+    together = Runs([*corrected, *further])
+    losses = {rounds: at(runs, "average", rounds) for rounds, runs in together.groups("rounds").items()}
+    return falls_at_least_as_fast(losses, -1 / 2, allowed, "bias corrected gradient", "of the corrected gradient")
+
+
 def reaches_the_radius(unsampled: Runs, radius: float, share: float) -> list[Comparison]:
     """With everything sent AFLBoost's worst domain ends at the information radius, up to a share of it.
 

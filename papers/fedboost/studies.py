@@ -166,15 +166,21 @@ def _on_random_densities(parameters) -> dict[str, Study]:
         for rounds, growing in GROWING_REPEATS.items()
         for repeats in sorted({1, growing})
     ]
-    declared = {"corollary-3": ways_and_rounds, "corollary-2-rate": repeated}
+    corrected = [one for one in ways_and_rounds if one["gradient"] == "corrected"]
+    seeds = range(parameters.seeds)
+    declared = {
+        "corollary-3": (ways_and_rounds, seeds),
+        "corollary-3-further": (corrected, range(len(seeds), max(len(seeds), parameters.rate_seeds))),
+        "corollary-2-rate": (repeated, seeds),
+    }
     return {
         name: Study(
             name=name,
             trial=squared_mixture,
             settings=[one | {"predictors": 20} for one in settings],
-            seeds=range(parameters.seeds),
+            seeds=seeds,
         )
-        for name, settings in declared.items()
+        for name, (settings, seeds) in declared.items()
     }
 
 

@@ -110,7 +110,8 @@ def test_studies_fit_their_trials_and_have_enough_seeds(profile):
     for name, study in studies.studies(parameters).items():
         assert study.name == name
         enough = 20 if profile == "full" else FEWEST_SEEDS
-        assert len(study.seeds) >= enough or study.seeds in ([0], [studies.TUNING_SEED])
+        further = name == "corollary-3-further"  # which adds to those of another study
+        assert further or len(study.seeds) >= enough or study.seeds in ([0], [studies.TUNING_SEED])
 
 
 def test_private_training_is_tuned_on_a_seed_apart_and_alike_for_every_model_and_start():
@@ -387,6 +388,25 @@ def test_rate_claims():
     assert said(1.0, 0.5) == "not-reproduced"
     assert said(1.0, 0.25, -1 / 3) == "reproduced"
     assert said(1.0, 0.5, -1 / 3) == "not-reproduced"
+
+
+def test_rate_of_corollary_3_has_its_further_seeds():
+    def said(last: float) -> str:
+        def runs(seeds):
+            each = [runs_with({T: loss}, noise=1e-5, seeds=seeds, rounds=T) for T, loss in ((400, 0.2), (40_000, last))]
+            return Runs([run for some in each for run in some])
+
+        (compared,) = judge.rate_of_corollary_3(runs(SEEDS), runs(range(6, 9)), 0.05)
+        assert len(compared.values) == 9
+        return word("corollary-3-rate", [compared])
+
+    assert said(0.02) == "reproduced"  # a tenth after a hundred times the rounds
+    assert said(0.1) == "not-reproduced"
+    declared = declaration("fedboost")
+    for look in declared.looks["rate_seeds"]:
+        made = studies.studies(as_object(resolve(declared, "full", {"rate_seeds": str(look)})))
+        seeds = [*made["corollary-3"].seeds, *made["corollary-3-further"].seeds]
+        assert seeds == list(range(look))
 
 
 def test_claims_about_bounds_fall_by_one_counter_example():
