@@ -261,7 +261,7 @@ def private_steps(tried) -> list[dict]:
     """The averaged loss at every step of private training that was tried, the best one, and the one that is used."""
     rows = []
     for (model, start), used in studies.PRIVATE.items():
-        for epsilon, step in zip(studies.TUNED_AT, used, strict=True):
+        for epsilon, step in used.items():
             runs = tried.select(model=model, start=start, epsilon=epsilon)
             row = {"model": model, "begins at": start, "ε": f"{epsilon:g}" if epsilon else "no noise"}
             for each, chosen in runs.groups("step").items():

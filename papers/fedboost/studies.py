@@ -59,27 +59,16 @@ TRIED_STEPS = (
 EPSILONS = (1.0, 4.0, 8.0)
 NO_NOISE = 0.0  # as an ε
 CLIP = 1.0  # the greatest length of a client's gradient in private training
-PRIVATE_STEPS = (
-    0.01,
-    0.03,
-    0.1,
-    0.3,
-    1.0,
-    3.0,
-    10.0,
-    30.0,
-    100.0,
-)  # tried for every model and start, with and without noise
-TUNED_AT = (4.0, NO_NOISE)  # the ε for which they are tried
+PRIVATE_STEPS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # tried for every model, start and ε
 TUNING_SEED = 100  # apart from the seeds of the claims
-# Of `PRIVATE_STEPS` the one with the least loss of the averaged iterate, by model and start: with noise (ε = 4) and
-# without. The study "private-tuning" tries them again.
+# Of `PRIVATE_STEPS` the one with the least loss of the averaged iterate after the full profile's rounds, by model and
+# start, for each ε; the study "private-tuning" tries them all.
 PRIVATE = {
-    ("ensemble", "even"): (1.0, 3.0),
-    ("ensemble", "sizes"): (1.0, 1.0),
-    ("whole", "scratch"): (1.0, 10.0),
-    ("whole", "even"): (0.01, 30.0),
-    ("whole", "sizes"): (0.01, 30.0),
+    ("ensemble", "even"): {1.0: 1.0, 4.0: 1.0, 8.0: 3.0, NO_NOISE: 3.0},
+    ("ensemble", "sizes"): {1.0: 0.3, 4.0: 1.0, 8.0: 1.0, NO_NOISE: 1.0},
+    ("whole", "scratch"): {1.0: 0.3, 4.0: 1.0, 8.0: 1.0, NO_NOISE: 10.0},
+    ("whole", "even"): {1.0: 0.01, 4.0: 0.01, 8.0: 0.03, NO_NOISE: 30.0},
+    ("whole", "sizes"): {1.0: 0.01, 4.0: 0.01, 8.0: 0.03, NO_NOISE: 30.0},
 }
 
 
@@ -265,23 +254,18 @@ def _on_promises(parameters) -> dict[str, Study]:
     drift = {"rounds": parameters.shakespeare_rounds, "step": parameters.shakespeare_step}
     curve = {name: words[name] for name in ("rounds", "evaluate")}
     noisy = chosen | {"rounds": parameters.private_rounds, "client_rate": parameters.client_rate, "clip": CLIP}
-    privately = [
-        noisy | {"model": model, "start": start, "epsilon": epsilon, "step": with_noise if epsilon else without}
-        for (model, start), (with_noise, without) in PRIVATE.items()
-        for epsilon in (NO_NOISE, *EPSILONS)
+    cases = [
+        noisy | {"model": model, "start": start, "epsilon": epsilon} | {"step": step}
+        for (model, start), steps in PRIVATE.items()
+        for epsilon, step in steps.items()
     ]
-    tried = [
-        noisy | {"model": model, "start": start, "epsilon": epsilon, "step": step}
-        for model, start in PRIVATE
-        for epsilon in TUNED_AT
-        for step in PRIVATE_STEPS
-    ]
+    tried = [case | {"step": step} for case in cases for step in PRIVATE_STEPS]
     ensemble = curve | chosen | {"gradient": parameters.gradient, "corpus": "entire"}
     declared = {
         "drift": (drifting, [chosen | drift | {"gradient": parameters.gradient}], seeds),
         "ensemble-steps": (unigram_mixture, [ensemble | {"step": s} for s in TRIED_STEPS], seeds),
         "from-scratch": (from_scratch, [curve | {"corpus": "entire", "step": s} for s in TRIED_STEPS], [0]),
-        "private": (private, privately, seeds),
+        "private": (private, cases, seeds),
         "private-tuning": (private, tried, [TUNING_SEED]),
     }
     return {
