@@ -630,7 +630,7 @@ def published_epsilon() -> tuple[float, float]:
     """ε by our accountant's Rényi divergences with the conversion of its time, and the published 1.26.
 
     Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar, Zhang: Deep Learning with Differential Privacy, CCS 2016, Section
-    3.2: q = 0.01, σ = 4, δ = 1e-5, 100 epochs (10,000 steps). Today's conversion is tighter: see `tighter_epsilon`.
+    3.1: q = 0.01, σ = 4, δ = 1e-5, 100 epochs (10,000 steps). Today's conversion is tighter: see `tighter_epsilon`.
     """
     return moments_epsilon(4.0, 0.01, 10_000, 1e-5), 1.26
 

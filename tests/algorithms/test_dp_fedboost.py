@@ -151,7 +151,7 @@ def test_more_privacy_needs_more_noise():
 
 
 def test_accountant_agrees_with_a_published_value():
-    """Abadi et al., Deep Learning with Differential Privacy (CCS 2016), Section 3.2.
+    """Abadi et al., Deep Learning with Differential Privacy (CCS 2016), Section 3.1.
 
     q = 0.01, σ = 4, δ = 1e-5, 10,000 steps: ε = 1.26 by the moments accountant. Rényi privacy with the conversion of
     that paper gives it; the conversion that dp-accounting uses now is tighter, so that its ε is smaller.
