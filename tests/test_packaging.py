@@ -80,7 +80,7 @@ def test_the_wheel_holds_the_tracked_files_and_nothing_else(wheel):
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
-def test_in_an_empty_environment_the_wheel_lists_the_papers(wheel, tmp_path):
+def test_in_an_empty_environment_the_wheel_lists_the_papers_and_copies_their_notebooks(wheel, tmp_path):
     # The other dependencies stay out: a list of papers that loaded numba or pandas would fail here.
     light = closure("numpy", "platformdirs", "pydantic", "typer")
     requirements = tmp_path / "light.txt"
@@ -93,6 +93,15 @@ def test_in_an_empty_environment_the_wheel_lists_the_papers(wheel, tmp_path):
     papers = {path.parent.name for path in ROOT.glob("papers/*/paper.toml")}
     assert papers >= {"fedboost"}
     assert papers == {line.split()[0] for line in listed.splitlines() if not line.startswith(" ")}
+    # What `fedrepro lab` does before it starts JupyterLab.
+    copies = "from fedrepro.reproduction import lab; import pathlib; print(*lab.copy(pathlib.Path('lab')).new); "
+    copied = run(
+        [tmp_path / "env/bin/python", "-c", copies + "print(lab.environment()['JUPYTER_CONFIG_PATH'])"], tmp_path
+    )
+    notebooks, told = copied.splitlines()
+    assert set(notebooks.split()) == {"start.ipynb", *(f"{key}/{key}.ipynb" for key in papers)}
+    assert all((tmp_path / "lab" / path).is_file() for path in notebooks.split())
+    assert (Path(told) / "labconfig/page_config.json").is_file()
 
 
 def test_what_is_imported_is_a_dependency_and_the_other_way_round():

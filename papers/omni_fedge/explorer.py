@@ -53,8 +53,8 @@ def draw(scene: Scene, *, nodes: str, first_group: int, shared_layers: int, weig
         scene.star(left, PAPER_ROUNDS, published)
     left.plot(trace["round"], accuracy, color="0.6", linewidth=0.8)
     figures.curve(left, trace["round"], accuracy.mean(axis=1), label="mean of the nodes", look_as="omni-fedge")
-    left.set_xscale("symlog", linthresh=10)
-    left.set(xlabel="round", ylabel="test accuracy, %", ylim=(0, 100), title=f"{POOL} digits, {nodes}")
+    _rounds_axis(left, max(trace["round"][-1], left.dataLim.x1))
+    left.set(ylabel="test accuracy, %", ylim=(0, 100), title=f"{POOL} digits, {nodes}")
     left.legend(loc="upper left", fontsize=9)
     _matrix(maps[0], trace["shares"][-1], "shares of ω, here")
     if known is not None:
@@ -64,6 +64,14 @@ def draw(scene: Scene, *, nodes: str, first_group: int, shared_layers: int, weig
         f"test accuracy after {trace['round'][-1]:.0f} rounds {accuracy[-1].mean():.1f} %, own node's share {own:.2f}"
     )
     scene.note(f"the full run has {PAPER_ROUNDS:,} rounds, 7,000 digits and the whole network")
+
+
+def _rounds_axis(ax, last: float) -> None:
+    """Rounds on an axis that is linear up to ten and logarithmic from there."""
+    ax.set_xscale("symlog", linthresh=10)
+    ticks = [at for at in ((0, 10, 30, 100, 300, 1_000) if last > 10 else range(11)) if at <= last]
+    ax.set_xticks(ticks, [f"{at:,}" for at in ticks])
+    ax.set(xlabel="round", xlim=(-0.05 * min(last, 10), 1.1 * last))
 
 
 def _matrix(ax, shares: np.ndarray, title: str) -> None:

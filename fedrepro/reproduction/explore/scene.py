@@ -120,11 +120,15 @@ class Scene:
         return self.figure.axes
 
     def log_scale(self, *axes, subs: tuple[float, ...] = (1.0,)) -> None:
-        """Make an axis logarithmic, with plain numbers at these times the powers of ten: ``ax.xaxis``, ``ax.yaxis``."""
+        """Make an axis logarithmic, with plain numbers at these times the powers of ten: ``ax.xaxis``, ``ax.yaxis``.
+
+        Call it when the curves are drawn: where they span less than a decade, there is a number at every digit.
+        """
         for axis in axes:
             if axis.get_scale() != "log":
                 (axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale)("log")
-            axis.set_major_locator(LogLocator(subs=subs))
+            low, high = axis.get_view_interval()
+            axis.set_major_locator(LogLocator(subs=subs if high > 10 * low else range(1, 10)))
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
 
     def run(self, rounds: int, compute: Callable[[int], T], *, kind: Hashable = "", share: float = 1.0) -> T:

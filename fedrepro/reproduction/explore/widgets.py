@@ -5,6 +5,7 @@ import base64
 import time
 from collections.abc import Callable
 from html import escape
+from threading import Lock
 from typing import Any, Protocol
 
 from fedrepro.errors import UserError
@@ -14,6 +15,8 @@ from fedrepro.reproduction.explore.scene import DPI, WIDTH
 with optional():
     import ipywidgets
 
+# JupyterLab sends the events of widgets to threads of the kernel, where it has them, and pictures share their canvas.
+_ONE_AT_A_TIME = Lock()
 _READ_FIRST = 0.015  # seconds in which positions that already wait are read, so that only the newest is drawn
 
 
@@ -76,7 +79,7 @@ class Panel:
         self._asked: float | None = None
         self.controls = {name: one.widget(explorer.start[name]) for name, one in explorer.controls.items()}
         for widget in self.controls.values():
-            widget.style.description_width = "150px"
+            widget.style.description_width = "165px"  # the longest label of a paper, "nodes in the first group"
             widget.layout = ipywidgets.Layout(width="440px", margin="1px 8px 1px 0")
         wide = ipywidgets.Layout(width=f"{round(WIDTH * DPI)}px", max_width="100%", object_fit="contain")
         self.image = ipywidgets.Image(format="png", layout=wide)
@@ -95,7 +98,10 @@ class Panel:
 
     def draw(self) -> None:
         """Draw where the controls stand now."""
-        values = {name: widget.value for name, widget in self.controls.items()}
+        with _ONE_AT_A_TIME:
+            self._draw({name: widget.value for name, widget in self.controls.items()})
+
+    def _draw(self, values: dict[str, Any]) -> None:
         try:
             drawn = self._explorer.picture(live=True, **values)
         except UserError as problem:

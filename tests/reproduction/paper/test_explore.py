@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import time
+from threading import Thread
 from types import SimpleNamespace
 
 import nbformat
@@ -110,6 +112,27 @@ def test_positions_that_arrive_while_a_picture_is_drawn_are_one_picture():
 
     asyncio.run(slide())
     assert seen == [3, 4]
+
+
+def test_events_from_two_threads_draw_one_after_the_other():
+    """JupyterLab sends the events of widgets to threads of the kernel; two pictures on one canvas would be mixed."""
+    tiny, at_work, most = Tiny(), [], []
+
+    def slow(scene, **values):
+        at_work.append(values)
+        most.append(len(at_work))
+        time.sleep(0.05)
+        tiny.draw_it(scene, **values)
+        at_work.pop()
+
+    panel = Panel(tiny)
+    tiny._draw = slow
+    threads = [Thread(target=setattr, args=(panel.controls["height"], "value", value)) for value in (5, 7)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1, 1]
 
 
 def test_the_picture_changes_in_place_and_a_mistake_leaves_it():
