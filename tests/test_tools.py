@@ -14,6 +14,11 @@ import pytest
 from fedrepro.errors import DataUnavailable
 from fedrepro.papers.fedboost import trials as fedboost_trials
 from fedrepro.papers.multi_source import chosen
+from fedrepro.reproduction.paper import declaration, resolve
+from fedrepro.reproduction.paper.parameters import as_object
+from fedrepro.reproduction.study import Runs
+from fedrepro.reproduction.study.runs import Run
+from fedrepro.trace import Trace
 
 TOOLS = Path(__file__).resolve().parents[1] / "tools"
 
@@ -223,3 +228,18 @@ def test_settings_of_the_survey_are_written_as_they_stand():
     assert written == Path(chosen.__file__).read_bytes()
     changed = chosen.PICKED | {"three questions": {"FedMultiBoost": {"initial_step": 2.0}}}
     assert tool("survey_settings").written(changed) != written
+
+
+@pytest.mark.parametrize(("larger_step", "sentences"), [(70.0, 0), (50.0, 1)])
+def test_settings_of_afl_that_its_rule_does_not_pick_are_named(larger_step, sentences):
+    parameters = as_object(resolve(declaration("afl"), "full", {}))
+    usual = {"step": parameters.lm_step, "dropout": parameters.lm_dropout, "step_domains": parameters.lm_step_domains}
+    tried = [({"trained_on": "uniform"}, 60.0), ({"trained_on": "uniform", "step": 8.0}, larger_step)]
+    runs = []
+    for change, perplexity in (*tried, ({"trained_on": "agnostic"}, 80.0)):
+        columns = {name: [0.0] for name in ("round", "sent", "received")}
+        columns |= {"last": [[perplexity, perplexity]], "last_uniform": [perplexity]}
+        runs.append(Run(usual | change, 0, Trace(columns, {})))
+    selections = {data: Runs([]) for data in ("Adult", "groups", "Fashion-MNIST")} | {"texts": Runs(runs)}
+    found = tool("afl_settings").differing(selections, parameters)
+    assert len(found) == sentences and all("'step': 8.0" in sentence for sentence in found)
