@@ -33,6 +33,7 @@ _NO_HEADER = re.compile(r"<thead>\s*<tr>(?:\s*<th></th>)+\s*</tr>\s*</thead>")
 _TABLE = re.compile(r"<table.*?</table>", re.S)
 _BLOCK = re.compile(r'<div class="highlight[^"]*"><pre>')
 _TEXT = re.compile(r"(<[^>]+>)")
+_MANY_COLUMNS = 8  # of which a table gets smaller letters
 _LITERAL = ("code", "pre", "math", "style", "script")  # elements whose text is shown as it stands
 
 
@@ -104,7 +105,8 @@ def _readable(body: str) -> str:
 
     def framed(found: re.Match) -> str:
         name = f"Table {next(numbers)} of the notebook"
-        return f'<div class="scroll" tabindex="0" role="region" aria-label="{name}">{found[0]}</div>'
+        kind = "scroll many" if found[0].partition("</tr>")[0].count("<th") > _MANY_COLUMNS else "scroll"
+        return f'<div class="{kind}" tabindex="0" role="region" aria-label="{name}">{found[0]}</div>'
 
     body = _TABLE.sub(framed, _NO_HEADER.sub("", body).replace("<th></th>", "<td></td>"))
     blocks = count(1)
