@@ -115,14 +115,17 @@ def test_a_flower_that_learns_something_else_is_noticed(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("does", "told"),
-    [("echo no more memory >&2; exit 3", "failed: no more memory"), ("exec sleep 60", "did not end within 1 s")],
+    ("does", "patience", "told"),
+    [
+        ("echo no more memory >&2; exit 3", 60.0, "failed: no more memory"),
+        ("exec sleep 60", 1.0, "did not end within 1 s"),
+    ],
 )
-def test_a_flower_that_does_not_work_costs_its_own_rows_only(monkeypatch, tmp_path, does, told):
+def test_a_flower_that_does_not_work_costs_its_own_rows_only(monkeypatch, tmp_path, does, patience, told):
     """An ImportError, which the benchmark shows as what is not measurable here."""
     stand_in(monkeypatch, tmp_path, 1.0)
     fedavg.peers_python().write_text(f"#!/bin/sh\n{does}\n")
     inner = fedavg._run_peer
-    monkeypatch.setattr(fedavg, "_run_peer", lambda *given: inner(*given, patience=1.0))
+    monkeypatch.setattr(fedavg, "_run_peer", lambda *given: inner(*given, patience=patience))
     with pytest.raises(ImportError, match=told):
         fedavg.flower_rows(small_pictures(), rounds=3)
