@@ -34,6 +34,9 @@ with optional():
     from jupyter_client.manager import AsyncKernelManager
     from papermill.exceptions import PapermillExecutionError
 
+# Its reader of parameters takes a second "=" in a line, of a comment, for a mistake, and tells the user of it.
+logging.getLogger("papermill").setLevel(logging.ERROR)
+
 # Bytes of a full run that is kept: above the first its pictures get fewer colours, above the second it is refused.
 _LARGE_NOTEBOOK, _LARGEST_NOTEBOOK = 1_000_000, 2_000_000
 

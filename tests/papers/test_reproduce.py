@@ -126,6 +126,7 @@ LOST_CLAIMS = {
         "games-as-published",
         "more-domains-more-coverage",
         "q-ensemble",
+        "lift-left-at-equal-weights",
     },
     "omni_fedge": {
         *(f"beats-{other}-{data}-{split}" for other, data, split in product(*OMNI_FEDGE)),

@@ -132,7 +132,7 @@ def studies(parameters):
 
 PARAMETERS_CELL = """
 profile = "quick"
-seeds = 5  # the claim needs five
+seeds = 5  # the claim needs n = 5
 rate = 0.5
 method = "fast"
 noisy = True

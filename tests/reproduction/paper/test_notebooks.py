@@ -53,7 +53,7 @@ def test_a_notebook_runs_end_to_end(ran):
 
 
 def test_the_kernel_is_this_interpreter_whatever_is_registered_or_lies_in_the_folder(
-    tiny, quick, tmp_path, monkeypatch
+    tiny, quick, tmp_path, monkeypatch, caplog
 ):
     registered = tmp_path / "jupyter" / "kernels" / "python3"
     registered.mkdir(parents=True)
@@ -67,6 +67,7 @@ def test_the_kernel_is_this_interpreter_whatever_is_registered_or_lies_in_the_fo
     notebooks.execute("tiny", "quick", quick, tmp_path / "out", 1)
     run = nbformat.read(folder / "tiny.ipynb", as_version=4)
     assert run.cells[-1].outputs[0].text.strip() == sys.executable
+    assert not caplog.records  # of papermill, about parameters
 
 
 def test_notebooks_that_run_at_the_same_time_keep_out_of_each_others_way(tiny, quick, tmp_path, monkeypatch):
