@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from fedrepro.errors import UserError
 from fedrepro.reproduction.paper.schema import PROFILES, Declaration, Profile, declaration, folder, suggestion
 
-_CELL_WIDTH = 118  # letters of a line
+_CELL_WIDTH = 106  # letters that JupyterLab shows beside its list of files on a screen of 1280 pixels
 _LONGEST_ALIGNED = 28  # letters of a value with its name, up to which comments stand below each other
 
 
