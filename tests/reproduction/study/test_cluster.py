@@ -4,6 +4,7 @@ import dataclasses
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -369,6 +370,29 @@ def test_an_address_without_a_scheduler_is_one_sentence(monkeypatch, address, ca
     with pytest.raises(UserError, match=rf"^The Dask scheduler {address} cannot be reached \(.*or correct the address"):
         Study("walks", walk, [{}], [0]).run(Cluster(address))
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_second_failure_to_connect_does_not_wait_for_the_first():
+    program = """
+import gc
+
+from distributed.utils import LoopRunner
+from fedrepro.errors import UserError
+from fedrepro.reproduction.study.cluster import engine
+
+start = LoopRunner._start_unlocked
+LoopRunner._start_unlocked = lambda runner: (gc.collect(), start(runner))[1]  # it may be collected at this moment
+engine._CONNECT_SECONDS = 0.2
+for kind in ("tls", "carrier-pigeon", "tcp"):
+    try:
+        with engine._connected(f"{kind}://127.0.0.1:1"):
+            pass
+    except UserError as problem:
+        problem.cause = problem  # a circle, so that only the collector ends the client that it leads to
+        print("told")
+"""
+    ran = subprocess.run([sys.executable, "-c", program], timeout=120, check=True, capture_output=True, text=True)
+    assert ran.stdout == "told\n" * 3
 
 
 def test_without_dask_one_sentence_says_what_to_install(monkeypatch):

@@ -1,6 +1,7 @@
 """The engine: sends trials to workers in batches, and takes in what comes back."""
 
 import contextlib
+import gc
 import logging
 import math
 import pickle
@@ -235,6 +236,9 @@ def _connected(address: str) -> Iterator:
     with optional():
         from distributed import Client
         from distributed.versions import VersionMismatchWarning
+    # A client that failed to connect stops its loop when it is collected. Within the start of the next one, which holds
+    # the lock that this needs, it would wait for ever.
+    gc.collect()
     with _silence():
         try:
             with warnings.catch_warnings():
