@@ -11,6 +11,8 @@ FEDREPRO_TARGET      ``native``: this processor's own code, not the bits     x86
 FEDREPRO_STORE       finished trials                                         ``<cache>/store``
 FEDREPRO_JOBS        how many processes run trials                           the number of usable cores
 FEDREPRO_CLUSTER     address of a Dask scheduler that runs trials instead    none
+FEDREPRO_WITHOUT     studies that a run leaves out, like                     none
+                     ``afl.table-3,afl.selection-lm``
 FEDREPRO_OUTPUT      where ``paper.close()`` writes                          a temporary folder
 FEDREPRO_CHECKPOINT  where a trial keeps its state; a study sets it          none
 ==================== ======================================================= =============================
@@ -24,7 +26,7 @@ import os
 import platform
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
@@ -195,6 +197,17 @@ def scheduler_address(given: str) -> str:
 def jax_threads() -> str:
     """The size of JAX's thread pool, on which its bits depend."""
     return os.environ.get("NPROC", "all cores")
+
+
+def left_out(key: str) -> frozenset[str]:
+    """The studies of a paper that this run leaves out, by name."""
+    given = [name.strip() for name in os.environ.get("FEDREPRO_WITHOUT", "").split(",")]
+    return frozenset(name.removeprefix(f"{key}.") for name in given if name.startswith(f"{key}."))
+
+
+def leave_out(names: Iterable[str]) -> None:
+    """Let this process, and those that it starts, leave out studies, given as ``paper.study``."""
+    os.environ["FEDREPRO_WITHOUT"] = ",".join(names)
 
 
 def output_folder() -> Path | None:

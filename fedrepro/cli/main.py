@@ -176,11 +176,23 @@ def reproduce(
             help="Add seeds, look by planned look, where a claim is undecided; the full profile always does.",
         ),
     ] = False,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--without",
+            metavar="STUDY",
+            help="Leave a study out, or PAPER.STUDY; what needs it waits. `fedrepro why PAPER` lists them.",
+        ),
+    ] = None,
 ) -> None:
     """Run papers and write their notebooks, figures, tables, verdicts and the page that shows them."""
     values = _values(_selected(papers), profile, parameter)
     if until_decided:
         values = _first_looks(values, parameter)
+    if without:
+        from fedrepro.reproduction.left_out import names
+
+        settings.leave_out(names(without, values))
     from fedrepro.cli.reproduce import chosen_cluster, prepared_folder
     from fedrepro.cli.reproduce import reproduce as run
 

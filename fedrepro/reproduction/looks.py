@@ -28,7 +28,9 @@ def next_look(declared: Declaration, values: Mapping[str, Any], found: Results) 
     grown = {}
     for name in dict.fromkeys(claim.seeds for claim in declared.claims.values() if claim.seeds):
         undecided = any(
-            is_undecided(found.claims[key]) for key, claim in declared.claims.items() if claim.seeds == name
+            is_undecided(found.claims[key])
+            for key, claim in declared.claims.items()
+            if claim.seeds == name and key in found.claims  # else what it needs was left out
         )
         further = [look for look in declared.looks[name] if look > values[name]]
         if undecided and further:

@@ -180,6 +180,7 @@ class Results(_Part):
     version: Literal[2]
     paper: str
     profile: str  # "quick", "full", or "changed: …" with the parameters that differ
+    left_out: list[str] = []  # studies; what needs them is missing here
     parameters: dict[str, bool | int | float | str]
     seeds: list[int]
     figures: dict[str, Figure]

@@ -35,11 +35,12 @@ class PaperPlan(NamedTuple):
 def plan_paper(key: str, values: Mapping[str, Any]) -> PaperPlan:
     """List the trials of a paper; this runs in a worker."""
     module, parameters, listed = studies_module(key), as_object(values), []
-    for study in module.studies(parameters).values():
+    studies = {name: one for name, one in module.studies(parameters).items() if name not in settings.left_out(key)}
+    for study in studies.values():
         with contextlib.suppress(DataUnavailable):  # the notebook says so where it matters
             listed.append(study.listed(group=key))
     estimated = module.core_hours(parameters) if hasattr(module, "core_hours") else {}
-    return PaperPlan(listed, source_hash(key), estimated)
+    return PaperPlan(listed, source_hash(key), {name: hours for name, hours in estimated.items() if name in studies})
 
 
 @contextlib.contextmanager

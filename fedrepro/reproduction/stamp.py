@@ -72,11 +72,16 @@ class Stamp:
 
 def paper_stamps(papers: Mapping[str, Mapping[str, Any]], profile: str, output: Path) -> dict[str, Stamp]:
     """The stamp of each paper, which is given with its parameters, in its folder below ``output``."""
-    package, shared = _package_sources(), {"version": _versions(), "setting": _settings()}
+    package, versions = _package_sources(), _versions()
     return {
         key: Stamp(
             output.absolute() / key,
-            {"parameter": {"profile": profile, **values}} | shared | {"source": package | _paper_sources(key)},
+            {
+                "parameter": {"profile": profile, **values},
+                "version": versions,
+                "setting": _settings() | {"left out": ", ".join(sorted(settings.left_out(key))) or "nothing"},
+                "source": package | _paper_sources(key),
+            },
             of_others=frozenset(WRITTEN_BESIDE_A_PAPER),
         )
         for key, values in papers.items()

@@ -13,6 +13,7 @@ from fedrepro import settings
 from fedrepro.errors import DataUnavailable, UserError
 from fedrepro.files import write_output
 from fedrepro.reproduction import results
+from fedrepro.reproduction.left_out import StudyLeftOut
 from fedrepro.reproduction.live import watch_cells
 from fedrepro.reproduction.paper.displays import (
     ClaimDisplay,
@@ -94,6 +95,7 @@ class Paper:
         self._tables: dict[str, results.Table] = {}
         self._claims: dict[str, results.Claim] = {}
         self._measured: dict[tuple[str, str], Any] = {}  # ("errata" | "choices", id) -> numbers
+        self._waiting: set[tuple[str, str]] = set()  # (kind, id) of what needs a study that was left out
 
     def __repr__(self) -> str:
         made = ", ".join(
@@ -119,13 +121,15 @@ class Paper:
         """The runs of a study of the paper's ``studies.py``; those that are stored are not run again.
 
         Their seeds and data are remembered for the provenance. Where the data are unavailable the runs are false, and
-        any use of them raises `DataUnavailable`.
+        any use of them raises `DataUnavailable`; where the run leaves the study out, `StudyLeftOut`.
         """
         from fedrepro.reproduction.progress import NotebookLine
         from fedrepro.reproduction.study import NoRuns
 
         self._check_parameters()
         chosen = _entry(self._studies, study, "study", self.key)
+        if study in settings.left_out(self.key):
+            return NoRuns(StudyLeftOut(f"The study {study} was left out of this run."))
         try:
             found = chosen.run(progress=NotebookLine())
         except DataUnavailable as problem:
@@ -185,6 +189,8 @@ class Paper:
             lacking = self._lacking(name, exhibit, problem)
             self._figures[name] = results.Figure(data={}, **lacking)
             _display(_note_of_lack(name, problem))
+        except StudyLeftOut as problem:
+            _display(self._note_of_waiting("figures", name, exhibit.title, problem))
         finally:
             if drawing.figure is not None:
                 plt.close(drawing.figure)  # or the notebook would show it a second time
@@ -227,6 +233,8 @@ class Paper:
         except DataUnavailable as problem:
             self._tables[name] = results.Table(columns=[], rows=[], **self._lacking(name, exhibit, problem))
             return _note_of_lack(name, problem)
+        except StudyLeftOut as problem:
+            return self._note_of_waiting("tables", name, exhibit.title, problem)
         flat = frame.reset_index(drop=all(level is None for level in frame.index.names))
         file = f"tables/{name}.csv"
         write_output(self._folder / file, flat.to_csv(index=False, lineterminator="\n").encode())
@@ -239,7 +247,9 @@ class Paper:
         )
         return TableDisplay(f"{exhibit.title} ({exhibit.source})", flat, digits, exhibit.published, held)
 
-    def claim(self, name: str, comparisons: Iterable[Comparison] | Callable[[], Iterable[Comparison]]) -> ClaimDisplay:
+    def claim(
+        self, name: str, comparisons: Iterable[Comparison] | Callable[[], Iterable[Comparison]]
+    ) -> ClaimDisplay | NoteDisplay:
         """Judge a claim on its comparisons (see `fedrepro.reproduction.verdicts`) and record it.
 
         Parameters
@@ -250,11 +260,13 @@ class Paper:
             All of its settings under all readings, or a function that returns them.
         """
         self._check_parameters()
-        _entry(self._declared.claims, name, "claim", self.key)
+        declared = _entry(self._declared.claims, name, "claim", self.key)
         try:
             given = list(comparisons() if callable(comparisons) else comparisons)
         except DataUnavailable as problem:
             given = [unavailable("all", str(problem))]
+        except StudyLeftOut as problem:
+            return self._note_of_waiting("claims", name, declared.text, problem)
         if wrong := next((one for one in given if not isinstance(one, Comparison)), None):
             raise TypeError(f"claim {name} takes comparisons, not {type(wrong).__name__}")
         self._claims[name] = judged = judged_claim(self._declared, name, given, self.parameters._asdict())
@@ -267,6 +279,8 @@ class Paper:
             numbers = results.plain(measured() if callable(measured) else measured, f"erratum {name}")
         except DataUnavailable as problem:
             numbers = {_NOT_TESTABLE: str(problem)}
+        except StudyLeftOut as problem:
+            return self._note_of_waiting("errata", name, f"Erratum, {erratum.where}", problem)
         self._measured["errata", name] = numbers
         lines = (("printed", erratum.printed), ("correct", erratum.correct), ("measured", rounded(numbers)))
         return NoteDisplay(f"Erratum, {erratum.where}", lines)
@@ -278,6 +292,8 @@ class Paper:
             numbers = results.plain(measured() if callable(measured) else measured, f"choice {name}")
         except DataUnavailable as problem:
             return _note_of_lack(choice.question, problem)
+        except StudyLeftOut as problem:
+            return self._note_of_waiting("choices", name, choice.question, problem)
         self._measured["choices", name] = numbers
         return NoteDisplay(choice.question, (("chosen", choice.chosen), ("measured", rounded(numbers))))
 
@@ -287,10 +303,12 @@ class Paper:
 
         if missing := self._missing():
             raise UserError(f"Paper {self.key} is not complete: the notebook did not produce {', '.join(missing)}.")
+        left_out = settings.left_out(self.key)
         found = results.Results(
             version=results.VERSION,
             paper=self.key,
             profile=self.profile,
+            **({"left_out": sorted(left_out)} if left_out else {}),
             parameters=results.plain(self.parameters._asdict(), "parameters"),
             seeds=sorted({seed for used, _ in self._used.values() for seed in used}),
             figures=self._figures,
@@ -305,6 +323,7 @@ class Paper:
         verdicts = tuple(
             (name, self._claims[name].verdict, self._agreement(name, self._claims[name]))
             for name in self._declared.claims
+            if name in self._claims
         )
         chosen_for_us = None if settings.output_folder() else self._folder
         return Summary(self._declared.paper.title, self.profile, verdicts, chosen_for_us)
@@ -366,6 +385,11 @@ class Paper:
         """The same for what cannot be shown."""
         return {"files": [], "not_testable": str(problem)} | self._origin(name, exhibit, (), ())
 
+    def _note_of_waiting(self, kind: str, name: str, heading: str, problem: StudyLeftOut) -> NoteDisplay:
+        """Remember that something waits for a study that was left out, and say so in its place."""
+        self._waiting.add((kind, name))
+        return NoteDisplay(heading, (("not run", str(problem)),))
+
     def _caption(self, exhibit: Exhibit, recorded: results.Figure) -> NoteDisplay:
         lines = [("the paper", exhibit.says)]
         if exhibit.published:
@@ -378,18 +402,24 @@ class Paper:
 
     def _missing(self) -> list[str]:
         produced = {
-            "figure": (self._declared.figures, self._figures),
-            "table": (self._declared.tables, self._tables),
-            "claim": (self._declared.claims, self._claims),
-            "erratum": (self._declared.errata, {name for kind, name in self._measured if kind == "errata"}),
+            "figures": ("figure", self._declared.figures, self._figures),
+            "tables": ("table", self._declared.tables, self._tables),
+            "claims": ("claim", self._declared.claims, self._claims),
+            "errata": ("erratum", self._declared.errata, {name for kind, name in self._measured if kind == "errata"}),
         }
-        return [f"{kind} {name}" for kind, (wanted, got) in produced.items() for name in wanted if name not in got]
+        return [
+            f"{word} {name}"
+            for kind, (word, wanted, got) in produced.items()
+            for name in wanted
+            if name not in got and (kind, name) not in self._waiting
+        ]
 
     def _listed(self, kind: str) -> list[dict]:
         entries = getattr(self._declared, kind).items()
         return [
             {"id": name, "measured": self._measured.get((kind, name)), **entry.model_dump(mode="json")}
             for name, entry in entries
+            if (kind, name) not in self._waiting
         ]
 
     def _remove_leftovers(self) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedrepro.comparison import half_width
 from fedrepro.errors import DataUnavailable, UserError
+from fedrepro.reproduction.left_out import StudyLeftOut
 from fedrepro.trace import Trace
 
 
@@ -150,10 +151,18 @@ class Runs(Sequence):
 
 
 class NoRuns(Runs):
-    """Stands for runs whose data are unavailable: it is false, and what needs runs raises `DataUnavailable`."""
+    """Stands for runs that are unavailable: it is false, and what needs runs raises the reason.
 
-    def __init__(self, problem: DataUnavailable):
+    The reason is `DataUnavailable`, or `StudyLeftOut`.
+    """
+
+    def __init__(self, problem: DataUnavailable | StudyLeftOut):
         self._problem = problem
+
+    def require_not_left_out(self) -> None:
+        """Raise `StudyLeftOut` if that is the reason: nothing may be said without such runs."""
+        if isinstance(self._problem, StudyLeftOut):
+            raise self._problem
 
     @property
     def why(self) -> str:
@@ -176,7 +185,14 @@ class NoRuns(Runs):
 
 
 def at_hand(runs: Mapping) -> dict:
-    """Of runs by name those whose data are available; `DataUnavailable` with all reasons where there are none."""
+    """Of runs by name those whose data are available; `DataUnavailable` with all reasons where there are none.
+
+    Data that are missing leave less to show, which is said. A study that was left out leaves nothing: the rest alone
+    would look like the whole.
+    """
+    for one in runs.values():
+        if isinstance(one, NoRuns):
+            one.require_not_left_out()
     found = {name: one for name, one in runs.items() if one}
     if not found:
         reasons = dict.fromkeys(one.why for one in runs.values())
