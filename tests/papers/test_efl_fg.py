@@ -554,7 +554,6 @@ def test_who_does_not_learn_fails_the_claim_on_the_regret():
     assert not any(one.direction == "confirmed" for one in said.comparisons)
     learns = judged("regret-falls-by-learning", stage.regret_falls_by_learning())
     assert all(one.mean > 0 for one in learns.comparisons)
-    assert any(one.direction == "confirmed" for one in learns.comparisons)
     run = online.play_efl_fg(stage.problems["bias"][0], rate=online.FROZEN)
     np.testing.assert_allclose(run["weights"][-1], 1 / 22, rtol=1e-12)  # no weight has moved
 
