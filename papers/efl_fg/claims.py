@@ -1,7 +1,7 @@
 """EFL-FG's claims, each as a function from measured numbers to the comparisons that it is judged on.
 
 What the paper leaves open (the readings of ``paper.toml``) is compared under every reading: all combinations of those
-that belong to the methods, and under every one of these those that belong to the data and the models, one at a time.
+that belong to the methods, with confined and with free predictions; the others of the data and models one at a time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

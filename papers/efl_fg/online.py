@@ -156,6 +156,11 @@ def played(given: Sequence[Problem], **settings) -> Played:
     return Played(efl_fg_by_reading(given, **settings), fedboost_by_reading(given, **settings))
 
 
+def primary_runs(given: Sequence[Problem]) -> Played:
+    """Both methods under their primary readings."""
+    return Played([({}, [play_efl_fg(one) for one in given])], [({}, [play_fedboost(one) for one in given])])
+
+
 def efl_fg_by_reading(given: Sequence[Problem], **settings) -> ByReading:
     """EFL-FG's runs under every reading of (2), with the paper's η."""
     return [
