@@ -23,6 +23,8 @@ _LOOKS = {
 }
 _RATES = {"section-4": "Section IV: η = ξ = 1/√T, sums", "theorem": "(12), means over the clients"}
 
+_FROZEN = "ξ of (12), weights frozen"
+
 
 def curves(fig, stage: Stage) -> None:
     """Figure 1 for all data sets, with the published ends."""
@@ -117,6 +119,8 @@ def regret(fig, stage: Stage) -> None:
             fig.curve(
                 ax, horizons, values, label=_RATES[rates], look_as=looks_like, record=(title, _RATES[rates], "regret")
             )
+        unlearned = np.stack(list(stage.frozen[name]["theorem"].values()), axis=1)
+        fig.curve(ax, horizons, unlearned, label=_FROZEN, look_as="agnostic fedavg", record=(title, _FROZEN, "regret"))
         start = stage.per_client(name, "theorem", "regret")[horizons[0]].mean()
         ax.plot(horizons, start * (np.array(horizons) / horizons[0]) ** 0.75, label="slope 3/4", **_DOTTED)
         ax.plot(

@@ -18,7 +18,16 @@ TITLES = studies.TITLES
 SAMPLED = 20_000  # draws by which an expectation is estimated
 INSTANCES = 20  # random instances of a universal statement
 _MSE_AXES = declaration("efl_fg").primary("efl-fg-lower-mse-bias")
-_BEST_STEPS = {"FedBoost, best of eleven steps": "fedboost", "EFL-FG, best of eleven steps": "efl_fg"}
+_BEST_STEPS: dict[str, Callable[[online.Tuned], list[Trace]]] = {
+    "FedBoost, best of eleven steps": lambda tuned: tuned.best().fedboost[0][1],
+    "FedBoost, best of eleven steps and of all readings": lambda tuned: tuned.strongest_fedboost(),
+    "EFL-FG, best of eleven steps": lambda tuned: tuned.best().efl_fg[0][1],
+}
+# What the paper leaves open of the models besides their predictions: the reading, and what it changes in a problem.
+_MODELS: tuple[tuple[dict[str, str], dict], ...] = (
+    ({"kernel-parameter": "inverse"}, {"zoo": "inverse"}),
+    ({"kernel-cost": "coefficients"}, {"counting": "coefficients"}),
+)
 
 
 class Stage:
@@ -38,7 +47,7 @@ class Stage:
         self.further_zoos = paper.runs(f"further-zoos-{studies.FURTHER}")
         self.zoos = {name: runs for name, runs in self.every_zoo.items() if runs}
         self.problems = {name: self.built(name) for name in self.zoos}
-        self._played: dict[str, online.Played] = {}
+        self._played: dict[tuple, online.Played] = {}
         self._tuned: dict[str, online.Tuned] = {}
 
     def need(self, *names: str) -> list[str]:
@@ -56,11 +65,13 @@ class Stage:
             return []
         return [online.problem(run, self.parameters) for run in self.other_zoos[name].select(**settings)]
 
-    def played(self, name: str) -> online.Played:
-        """Both methods on a data set under every reading, with confined predictions."""
-        if name not in self._played:
-            self._played[name] = online.played(self.problems[name])
-        return self._played[name]
+    def played(self, name: str, **reading) -> online.Played:
+        """Both methods on a data set under every reading of theirs; by default with the models of the primary one."""
+        key = name, *reading.items()
+        if key not in self._played:
+            given = self.built(name, **reading) if reading else self.problems[name]
+            self._played[key] = online.played(given)
+        return self._played[key]
 
     def tuned(self, name: str) -> online.Tuned:
         """Both methods on a data set with every step: a control."""
@@ -123,7 +134,7 @@ class Stage:
         if method in online.METHODS:
             return online.errors_of(self.traces[name, method])
         if method in _BEST_STEPS:
-            return online.errors_of(getattr(self.tuned(name).best(), _BEST_STEPS[method])[0][1])
+            return online.errors_of(_BEST_STEPS[method](self.tuned(name)))
         return np.array([1000 * online.best_model(one)[1] for one in self.problems[name]])
 
     def zoo_rows(self) -> list[dict]:
@@ -143,17 +154,11 @@ class Stage:
     # --- claims that compare the two methods ----------------------------------------
 
     def lower_mse(self, name: str) -> list[Comparison]:
-        """EFL-FG against FedBoost on a data set, under every reading."""
+        """EFL-FG against FedBoost: every reading of the methods with both kinds of predictions; then one at a time."""
         self.need(name)
-        groups = []
-        for predictions, confined in online.PREDICTION_READINGS.items():
-            found = self.played(name) if confined else online.played(self.built(name, confined=False))
-            groups.append(({"predictions": predictions}, found.efl_fg, found.fedboost))
-        groups += [
-            ({"fedboost-gradient": "importance"}, *online.primary_runs(self.problems[name], gradient="importance")),
-            ({"kernel-parameter": "inverse"}, *online.primary_runs(self.built(name, zoo="inverse"))),
-            ({"kernel-cost": "coefficients"}, *online.primary_runs(self.built(name, counting="coefficients"))),
-        ]
+        groups = [({"predictions": "confined"}, *self.played(name))]
+        groups += [({"predictions": "free"}, *self.played(name, confined=False))]
+        groups += [(reading, *online.primary_runs(self.built(name, **changed))) for reading, changed in _MODELS]
         if scaled := self.other(name, {"fitted_to": "training"}):
             groups.append(({"scaling": "training rows"}, *online.primary_runs(scaled)))
         return judge.lower_mse(TITLES[name], _as_errors(groups), _MSE_AXES)
@@ -169,11 +174,33 @@ class Stage:
         """The same where both methods have the best of the same steps: a control of ours."""
         return self._on_every_data_set("lower-mse-when-both-are-tuned", lambda name: self.tuned(name).best())
 
-    def _on_every_data_set(self, claim: str, play: Callable[[str], online.Played]) -> list[Comparison]:
+    def lower_mse_by_ratio(self) -> list[Comparison]:
+        """The same where predictions are free, of the logarithms: a mean that no few seeds carry."""
+        return self._on_every_data_set(
+            "lower-mse-by-ratio-when-free", lambda name: self.played(name, confined=False), judge.lower_mse_by_ratio
+        )
+
+    def free_predictions(self) -> list[dict]:
+        """Mean, median and what two seeds make of it, with predictions that are confined and that are free."""
+        rows = []
+        for name in self.need():
+            for predictions, confined in online.PREDICTION_READINGS.items():
+                found = self.played(name) if confined else self.played(name, confined=False)
+                ours, theirs = (online.errors_of(method[0][1]) for method in found)
+                for method, errors in (("EFL-FG", ours), ("FedBoost", theirs)):
+                    row = {"data": TITLES[name], "predictions": predictions, "method": method}
+                    row |= {"mean": errors.mean(), "median": np.median(errors), "largest": errors.max()}
+                    row |= {"share of the two largest seeds, %": share_of_largest(errors, 2), "seeds": errors.size}
+                    rows.append(row | {"EFL-FG below in": int((ours < theirs).sum())})
+        return rows
+
+    def _on_every_data_set(
+        self, claim: str, play: Callable[[str], online.Played], compare: Callable = judge.lower_mse
+    ) -> list[Comparison]:
         axes = declaration("efl_fg").primary(claim)
         found = []
         for name in self.need():
-            found += judge.lower_mse(TITLES[name], _as_errors([({}, *play(name))]), axes)
+            found += compare(TITLES[name], _as_errors([({}, *play(name))]), axes)
         missing = [name for name in studies.NAMES if name not in self.zoos]
         return found + [verdicts.unavailable(TITLES[name], self.every_zoo[name].why) for name in missing]
 
@@ -196,11 +223,13 @@ class Stage:
         )
 
     def _fedboosts_of(self, name: str) -> online.ByReading:
-        """FedBoost under every reading of its own, and one at a time under the others that change what is sent."""
-        importance = [online.play_fedboost(one, gradient="importance") for one in self.problems[name]]
-        coefficients = [online.play_fedboost(one) for one in self.built(name, counting="coefficients")]
-        others = [({"fedboost-gradient": "importance"}, importance), ({"kernel-cost": "coefficients"}, coefficients)]
-        return [*self.played(name).fedboost, *others]
+        """FedBoost under every reading of its own, with both readings of what a kernel machine costs."""
+        by_cost = {"coefficients and samples": {}, "coefficients": {"counting": "coefficients"}}
+        return [
+            ({"kernel-cost": cost} | reading, runs)
+            for cost, changed in by_cost.items()
+            for reading, runs in self.played(name, **changed).fedboost
+        ]
 
     def violation_claim(self, least: float) -> list[Comparison]:
         """FedBoost's share of rounds above the budget against the least that the paper names."""
@@ -208,7 +237,7 @@ class Stage:
         return judge.violates_at_least(self.violations(), least, axes)
 
     def steps(self, name: str) -> dict[str, dict[float, np.ndarray]]:
-        """Final MSE by step, for every reading of both methods."""
+        """Final MSE by step, for the readings that are drawn."""
         found = self.tuned(name).curves()
         return {label: {step: online.errors_of(some) for step, some in runs.items()} for label, runs in found.items()}
 
@@ -263,21 +292,16 @@ class Stage:
         return row | {"off by a factor of": self._off("EFL-FG", means)}
 
     def fedboosts(self) -> list[dict]:
-        """FedBoost by the reading of its budget, gradient, mirror map and step, closest to Table I first."""
+        """FedBoost under every reading of its own, closest to Table I first."""
+        played = {name: self.played(name).fedboost for name in self.need()}
         rows = []
-        for way in online.fedboost_ways():
-            for step in (online.MEAN, online.SUM):
-                row, means = way | {"step": step}, {}
-                for name in self.need():
-                    given = self.problems[name]
-                    sizes = [{} if step == online.MEAN else {"step": online.summed_step(one)} for one in given]
-                    runs = [online.play_fedboost(one, **way, **size) for one, size in zip(given, sizes, strict=True)]
-                    means[name] = online.errors_of(runs).mean()
-                    row |= {
-                        TITLES[name]: means[name],
-                        f"{TITLES[name]}, % above": online.percent_above(runs).mean(),
-                    }
-                rows.append(row | {"off by a factor of": self._off("FedBoost", means)})
+        for at, (reading, _) in enumerate(next(iter(played.values()))):
+            row, means = {axis.removeprefix("fedboost-"): value for axis, value in reading.items()}, {}
+            for name, by_reading in played.items():
+                runs = by_reading[at][1]
+                means[name] = online.errors_of(runs).mean()
+                row |= {TITLES[name]: means[name], f"{TITLES[name]}, % above": online.percent_above(runs).mean()}
+            rows.append(row | {"off by a factor of": self._off("FedBoost", means)})
         return _closest_first(rows)
 
     def _off(self, method: str, means: Mapping[str, float]) -> float:
@@ -298,6 +322,21 @@ class Stage:
         return {
             name: {
                 rates: {rounds: [_play_with_regret(one, rates, rounds) for one in given] for rounds in self.horizons}
+                for rates in online.SCHEDULES
+            }
+            for name, given in self.problems.items()
+        }
+
+    @cached_property
+    def frozen(self) -> dict[str, dict[str, dict[int, np.ndarray]]]:
+        """The regret per client of who does not learn: the same draws and the same ξ, with weights that stay equal."""
+        return {
+            name: {
+                rates: self._per_client(
+                    {T: [_play_with_regret(one, rates, T, rate=online.FROZEN) for one in given] for T in self.horizons},
+                    rates,
+                    "regret",
+                )
                 for rates in online.SCHEDULES
             }
             for name, given in self.problems.items()
@@ -325,7 +364,15 @@ class Stage:
                     row[f"T = {rounds:,}"] = 1000 * values.mean() / rounds
                 row["models in effect at the end"] = self._models_in_effect(name, rates)
                 rows.append(row | _mean_of("exponent of T", _known(self.exponents(name)[reading])))
+                rows.append(self._frozen_row(name, rates, reading))
         return rows
+
+    def _frozen_row(self, name: str, rates: str, reading: str) -> dict:
+        regret = self.frozen[name][rates]
+        row: dict = {"data": TITLES[name], "rates": f"{reading}, weights frozen"}
+        row |= {f"T = {rounds:,}": 1000 * values.mean() / rounds for rounds, values in regret.items()}
+        row["models in effect at the end"] = float(len(self.problems[name][0].members))
+        return row | _mean_of("exponent of T", _known(exponents(regret)))
 
     def _models_in_effect(self, name: str, rates: str) -> float:
         """1/Σw² after the longest run, mean over the seeds: K if nothing was learned, 1 if one model has all weight."""
@@ -338,6 +385,16 @@ class Stage:
             lambda name: {reading: self._regret_of_all_seeds(name, rates) for rates, reading in online.RATES.items()}
         )
         return judge.regret_per_round_falls(measured, list(pairwise(self.horizons)))
+
+    def regret_falls_by_learning(self) -> list[Comparison]:
+        """The same beside weights that are frozen, which cannot learn, on each data set."""
+        measured = self.by_title(
+            lambda name: {
+                reading: (self.per_client(name, rates, "regret"), self.frozen[name][rates])
+                for rates, reading in online.RATES.items()
+            }
+        )
+        return judge.regret_falls_by_learning(measured, list(pairwise(self.horizons)))
 
     def _regret_of_all_seeds(self, name: str, rates: str) -> dict[int, np.ndarray]:
         """The regret per client by the number of rounds, with the further seeds that serve this claim alone."""
@@ -451,6 +508,11 @@ def mean_in(rows: Sequence[Mapping], **settings) -> dict[str, float]:
     return {title: float(row[title]) for title in TITLES.values() if title in row}
 
 
+def share_of_largest(values: np.ndarray, count: int) -> float:
+    """The percentage of a sum that its largest terms make."""
+    return float(100 * np.sort(values)[-count:].sum() / values.sum())
+
+
 def _order(run: Trace, rounds: int, given: Sequence[online.Problem]) -> float:
     return checks.order_of_regret(run.final["independence"], rounds, len(given[0].members))
 
@@ -460,9 +522,9 @@ def _known(values: np.ndarray) -> np.ndarray:
 
 
 def _play_with_regret(given: online.Problem, rates: str, rounds: int, **settings) -> Trace:
-    chosen = checks.schedule(rates, rounds, len(given.members))
+    chosen = checks.schedule(rates, rounds, len(given.members)) | settings
     losses = online.SCHEDULES[rates]
-    return online.play_efl_fg(given, rounds=rounds, replay=True, theory=True, losses=losses, **chosen, **settings)
+    return online.play_efl_fg(given, rounds=rounds, replay=True, theory=True, losses=losses, **chosen)
 
 
 def _as_errors(groups) -> list[tuple]:

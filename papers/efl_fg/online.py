@@ -1,6 +1,7 @@
 """The online part of EFL-FG: algorithms that play on the predictions of a stored zoo."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -21,11 +22,14 @@ STEPS = tuple(round(10 ** (half / 2), 4) for half in range(-2, 9))  # multiples 
 LIMIT_READINGS = {"current weights": "current", "last round's value": "value"}
 BUDGET_READINGS = ("cost", "count")
 MIRROR_READINGS = {"Euclidean": "euclidean", "entropy": "entropy"}
+GRADIENT_READINGS = ("sent", "importance")
+SAMPLING_READINGS = ("weighted", "uniform", "filled")
 PREDICTION_READINGS = {"confined": True, "free": False}
 MEAN, SUM = STEP_READINGS = ("mean over clients", "sum over clients")
 SCHEDULES = {"section-4": "sum", "theorem": "mean"}  # of η and ξ, with the losses that suit them
 RATES = {"section-4": "Section IV", "theorem": "(12)"}  # as paper.toml names the readings
 HORIZONS = (100, 316, 1_000, 3_162, 10_000)  # rounds at which the regret is measured
+FROZEN = 1e-100  # an η with which no weight moves by a bit of a double: who does not learn
 
 ByReading = list[tuple[dict[str, str], list[Trace]]]
 Sweep = Mapping[float, list[Trace]]  # by the step
@@ -152,6 +156,11 @@ def played(given: Sequence[Problem], **settings) -> Played:
     return Played(efl_fg_by_reading(given, **settings), fedboost_by_reading(given, **settings))
 
 
+def primary_runs(given: Sequence[Problem]) -> Played:
+    """Both methods under their primary readings."""
+    return Played([({}, [play_efl_fg(one) for one in given])], [({}, [play_fedboost(one) for one in given])])
+
+
 def efl_fg_by_reading(given: Sequence[Problem], **settings) -> ByReading:
     """EFL-FG's runs under every reading of (2), with the paper's η."""
     return [
@@ -161,7 +170,7 @@ def efl_fg_by_reading(given: Sequence[Problem], **settings) -> ByReading:
 
 
 def fedboost_by_reading(given: Sequence[Problem], **settings) -> ByReading:
-    """FedBoost's runs under every reading of its budget, its mirror map and its step."""
+    """FedBoost's runs under every reading of its budget, mirror map, gradient, sampling and step: all combinations."""
     found = []
     for reading, way in _fedboost_readings():
         mean = [play_fedboost(one, **way, **settings) for one in given]
@@ -172,10 +181,13 @@ def fedboost_by_reading(given: Sequence[Problem], **settings) -> ByReading:
 
 
 def _fedboost_readings() -> Iterator[tuple[dict[str, str], dict[str, str]]]:
-    """The readings of FedBoost's budget and mirror map, with the settings that they stand for."""
-    for budgeted in BUDGET_READINGS:
-        for name, mirror in MIRROR_READINGS.items():
-            yield {"fedboost-budget": budgeted, "fedboost-mirror": name}, {"budgeted": budgeted, "mirror": mirror}
+    """The readings of FedBoost but for its step, with the settings that they stand for: all combinations."""
+    for budgeted, (name, mirror), gradient, sampling in product(
+        BUDGET_READINGS, MIRROR_READINGS.items(), GRADIENT_READINGS, SAMPLING_READINGS
+    ):
+        reading = {"fedboost-budget": budgeted, "fedboost-mirror": name}
+        reading |= {"fedboost-gradient": gradient, "fedboost-sampling": sampling}
+        yield reading, {"budgeted": budgeted, "mirror": mirror, "gradient": gradient, "sampling": sampling}
 
 
 def summed_step(given: Problem, participants: int | None = None) -> float:
@@ -198,25 +210,27 @@ class Tuned(NamedTuple):
         return Played(*([(reading, at_best(sweep)[1]) for reading, sweep in method] for method in self))
 
     def curves(self) -> dict[str, Sweep]:
-        """The sweeps by the name of a curve."""
+        """The sweeps that are drawn, by the name of a curve: FedBoost's with its primary budget and sampling."""
         ours = {f"EFL-FG, {reading['limit']} in (2)": sweep for reading, sweep in self.efl_fg}
+        drawn = {"fedboost-budget": BUDGET_READINGS[0], "fedboost-sampling": SAMPLING_READINGS[0]}
         return ours | {
-            f"FedBoost, {reading['fedboost-mirror']}, budget on {reading['fedboost-budget']}": sweep
+            f"FedBoost, {reading['fedboost-mirror']}, gradient: {reading['fedboost-gradient']}": sweep
             for reading, sweep in self.fedboost
+            if drawn.items() <= reading.items()
         }
+
+    def strongest_fedboost(self) -> list[Trace]:
+        """FedBoost's runs at the best step of the reading that has the least mean error, both seen afterwards."""
+        best = [at_best(sweep)[1] for _, sweep in self.fedboost]
+        return min(best, key=lambda runs: float(np.mean([trace["mse"][-1] for trace in runs])))
 
 
 def tuned(given: Sequence[Problem]) -> Tuned:
-    """Both methods with every step, under every reading of (2), of FedBoost's budget and of its mirror map."""
+    """Both methods with every step, under every reading of (2) and every one of FedBoost."""
     return Tuned(
         [({"limit": name}, efl_fg_sweep(given, limit=limit)) for name, limit in LIMIT_READINGS.items()],
         [(reading, fedboost_sweep(given, **way)) for reading, way in _fedboost_readings()],
     )
-
-
-def primary_runs(given: Sequence[Problem], **fedboost) -> tuple[ByReading, ByReading]:
-    """Both methods as the primary reading has them; FedBoost with other settings, where they are given."""
-    return [({}, [play_efl_fg(one) for one in given])], [({}, [play_fedboost(one, **fedboost) for one in given])]
 
 
 # --- what stands beside them -----------------------------------------------------------------------------------------
@@ -267,13 +281,3 @@ def whole_run(rounds: int) -> list[int]:
 def varying_budgets(given: Problem) -> np.ndarray:
     """Random budgets between the dearest model's cost, which is 1, and twice the budget."""
     return stream("efl_fg", "batch", given.seed, round=1).uniform(1.0, 2 * given.budget, given.rounds)
-
-
-def fedboost_ways() -> Iterator[dict[str, str]]:
-    """The settings that FedBoost may have had."""
-    for mirror in MIRROR_READINGS.values():
-        for gradient in ("sent", "importance"):
-            for budgeted in BUDGET_READINGS:
-                yield {"sampling": "weighted", "gradient": gradient, "mirror": mirror, "budgeted": budgeted}
-    for sampling in ("filled", "uniform"):
-        yield {"sampling": sampling, "gradient": "sent", "mirror": "euclidean", "budgeted": "cost"}

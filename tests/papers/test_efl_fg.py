@@ -1,5 +1,6 @@
 """EFL-FG's trials, checks and claims: every claim can say no, and a lost data set costs its own part."""
 
+import itertools
 import json
 from types import SimpleNamespace
 
@@ -22,6 +23,7 @@ from fedrepro.reproduction.verdicts.comparisons import FEWEST_SEEDS
 from fedrepro.trace import Trace
 
 SEEDS = range(6)
+RATES = tuple(online.RATES.values())
 PARAMETERS = as_object(resolve(declaration("efl_fg"), "quick", {}))
 
 
@@ -44,6 +46,8 @@ def test_every_id_of_the_paper_is_declared():
     assert set(declared.claims) == {
         "lower-mse-with-drawn-clients",
         "lower-mse-when-both-are-tuned",
+        "lower-mse-by-ratio-when-free",
+        "regret-falls-by-learning",
         "regret-exponent",
         "larger-budget-tighter-bound-13",
         "larger-budget-tighter-bound-11",
@@ -68,6 +72,11 @@ def test_studies_have_enough_seeds(profile):
     declared = studies.studies(parameters)
     for name in studies.NAMES:
         assert len(declared[f"zoo-{name}"].seeds) >= (20 if profile == "full" else FEWEST_SEEDS)
+
+
+def test_the_other_scaling_is_judged_on_as_many_seeds_as_the_primary_one():
+    full = as_object(resolve(declaration("efl_fg"), "full", {}))
+    assert full.other_zoo_seeds == full.seeds  # five seeds decide nothing among hundreds of comparisons
 
 
 def test_further_zoos_of_energy_serve_the_claim_on_the_regret_alone():
@@ -172,7 +181,9 @@ def test_a_sum_over_drawn_clients_has_as_many_terms_as_are_drawn():
     assert online.summed_step(given, 500) == online.summed_step(given)  # there are no more than 100
     found = {tuple(reading.values()): runs for reading, runs in online.fedboost_by_reading([given], participants=10)}
     by_hand = online.play_fedboost(given, participants=10, step=10 / np.sqrt(11))
-    assert found["cost", "Euclidean", online.SUM][0]["mse"][-1] == pytest.approx(by_hand["mse"][-1], rel=1e-12)
+    assert found["cost", "Euclidean", "sent", "weighted", online.SUM][0]["mse"][-1] == pytest.approx(
+        by_hand["mse"][-1], rel=1e-12
+    )
     too_long = online.play_fedboost(given, participants=10, step=100 / np.sqrt(11))
     assert too_long["mse"][-1] != pytest.approx(by_hand["mse"][-1], rel=1e-3)
 
@@ -240,38 +251,135 @@ def judged(claim: str, comparisons):
     return judged_claim(declared, claim, comparisons, declared.profiles["quick"])
 
 
+FEDBOOST = ("fedboost-budget", "fedboost-mirror", "fedboost-step", "fedboost-gradient", "fedboost-sampling")
+
+
+def fedboost_readings(*axes: str) -> list[dict[str, str]]:
+    """All combinations of the declared values of some axes."""
+    declared = [declaration("efl_fg").readings[axis].values for axis in axes]
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*declared)]
+
+
 def test_lower_mse_needs_every_reading():
     axes = declaration("efl_fg").primary("efl-fg-lower-mse-bias")
 
-    def said(current, value, fedboost, *, free=None, added=None, others=None) -> str:
+    models = {"predictions": "free", "scaling": "training rows"}
+    models |= {"kernel-parameter": "inverse", "kernel-cost": "coefficients"}
+
+    def said(current, value, fedboost, *, model=None, others=None, **changed) -> str:
+        """EFL-FG's by (2), FedBoost's; with another model EFL-FG's others; FedBoost's under some of its readings."""
+
         def group(common, ours):
             efl_fg = [({"limit": limit}, values) for limit, values in zip(online.LIMIT_READINGS, ours, strict=True)]
-            steps = {online.MEAN: fedboost, online.SUM: fedboost if added is None else added}
-            return common, efl_fg, [({"fedboost-step": step}, values) for step, values in steps.items()]
+            wanted = {f"fedboost-{axis}": value for axis, (value, _) in changed.items()}
+            weak = [values for _, values in changed.values()]
+            readings = fedboost_readings(*FEDBOOST)
+            return (
+                common,
+                efl_fg,
+                [(r, weak[0] if weak and wanted.items() <= r.items() else fedboost) for r in readings],
+            )
 
-        groups = [group({"predictions": "confined"}, (current, value))]
-        groups.append(group({"predictions": "free"}, (current, value) if free is None else (free, free)))
-        for axis, other in (
-            ("fedboost-budget", "count"),
-            ("fedboost-mirror", "entropy"),
-            ("fedboost-gradient", "importance"),
-            ("scaling", "training rows"),
-            ("kernel-parameter", "inverse"),
-            ("kernel-cost", "coefficients"),
-        ):
-            ours = current if others is None else others
-            groups.append(({axis: other}, [({}, ours)], [({}, fedboost)]))
+        groups = [group({}, (current, value))]
+        for axis, other in models.items():
+            given = group({axis: other}, (others, others) if axis == model else (current, value))
+            crossed = axis == "predictions"
+            groups.append(given if crossed else (given[0], [({}, given[1][0][1])], [({}, fedboost)]))
         compared = judge.lower_mse("Bias", groups, axes)
-        assert len(compared) == 2 * 2 * 2 + 6
+        assert len(compared) == 2 * 96 + 3
         return judged("efl-fg-lower-mse-bias", compared).verdict
 
     assert said(around(1.0), around(2.0), around(3.0)) == "reproduced"
     assert said(around(3.0), around(4.0), around(2.0)) == "not-reproduced"
     assert said(around(1.0), around(5.0), around(3.0)) == "depends"
-    assert said(around(1.0), around(2.0), around(3.0), free=around(5.0)) == "depends"
-    assert said(around(1.0), around(2.0), around(3.0), added=around(0.5)) == "depends"
-    assert said(around(1.0), around(2.0), around(3.0), others=around(4.0)) == "depends"
-    assert said(around(1.0), around(2.0), around(3.0), free=around(3.0, noise=2.0, seed=1)) == "inconclusive"
+    strong, wild = around(0.5), around(3.0, noise=2.0, seed=1)
+    low, middle, high = around(1.0), around(2.0), around(3.0)
+    for axis, value in (
+        ("step", online.SUM),
+        ("gradient", "importance"),
+        ("sampling", "filled"),
+        ("mirror", "entropy"),
+    ):
+        assert said(low, middle, high, **{axis: (value, strong)}) == "depends"
+    # neither of the two alone: what only a combination does is seen as well
+    assert said(low, middle, high, step=(online.SUM, strong), gradient=("importance", strong)) == "depends"
+    for model in models:
+        assert said(low, middle, high, model=model, others=around(5.0)) == "depends"
+    assert said(low, middle, high, model="predictions", others=wild) == "inconclusive"
+
+
+def made_up_stage(seeds=SEEDS, **parameters) -> measures.Stage:
+    """A stage on made-up zoos of all data sets."""
+    settings = studies.used_zoo(PARAMETERS.ridge)
+
+    def runs(study: str) -> Runs:
+        kind = study.rsplit("-", 1)[0]
+        zoos = {"zoo": [settings], "other-zoos": [settings | {"fitted_to": "training"}]}.get(kind, [])
+        return Runs([zoo_run(seed, **one) for one in zoos for seed in seeds])
+
+    given = PARAMETERS._replace(longest_horizon=316, other_zoo_seeds=len(seeds), **parameters)
+    published = {"mse": {"EFL-FG": [1.0] * 3, "FedBoost": [1.0] * 3}}
+    return measures.Stage(SimpleNamespace(parameters=given, published=lambda _: published, runs=runs))
+
+
+def test_readings_of_the_methods_are_compared_in_all_combinations():
+    stage = made_up_stage()
+    axes = declaration("efl_fg").primary("efl-fg-lower-mse-bias")
+    crossed = fedboost_readings("limit", "predictions", *FEDBOOST)
+    one_at_a_time = {"scaling": "training rows", "kernel-parameter": "inverse", "kernel-cost": "coefficients"}
+    expected = [axes | methods for methods in crossed] + [axes | {axis: one_at_a_time[axis]} for axis in one_at_a_time]
+    found = [dict(one.reading) for one in stage.lower_mse("bias")]
+    assert len(found) == len(expected) == 195
+    assert all(reading in found for reading in expected)
+    for compared, many in (
+        (stage.lower_mse_with_drawn_clients(), 96),
+        (stage.lower_mse_by_ratio(), 96),
+        (stage.violation_claim(13.0), 96),
+    ):
+        assert len(compared) == 3 * many
+        crossed = [{a: v for a, v in one.reading.items() if a in FEDBOOST} for one in compared]
+        assert all(reading in crossed for reading in fedboost_readings(*FEDBOOST))
+    assert len(stage.fedboosts()) == 48
+
+
+def test_lower_mse_by_ratio_is_not_carried_by_one_seed():
+    axes = declaration("efl_fg").primary("lower-mse-by-ratio-when-free")
+    both = [{"limit": limit} for limit in online.LIMIT_READINGS]
+
+    def compare(by, ours, theirs):
+        groups = [({}, [(limit, ours) for limit in both], [(one, theirs) for one in fedboost_readings(*FEDBOOST)])]
+        return [one for title in studies.TITLES.values() for one in by(title, groups, axes)]
+
+    def said(ours, theirs) -> str:
+        return judged("lower-mse-by-ratio-when-free", compare(judge.lower_mse_by_ratio, ours, theirs)).verdict
+
+    wild = around(1.0, noise=0.05)
+    wild[0] = 20.0  # ten times FedBoost's, where all the others are a tenth of it
+    theirs = np.append([2.0], 10 * wild[1:])
+    assert np.mean(wild) > 3 and compare(judge.lower_mse, wild, theirs)[0].sides["EFL-FG"] > 3
+    assert compare(judge.lower_mse_by_ratio, wild, theirs)[0].values[0] == pytest.approx(np.log(0.1))
+    assert said(around(1.0), around(2.0)) == "reproduced"
+    assert said(around(2.0), around(1.0)) == "not-reproduced"
+    assert said(wild, np.full(wild.size, 2.0)) == "inconclusive"  # one seed hides it, and does not turn it round
+    assert measures.share_of_largest(np.array([1.0, 2.0, 3.0, 4.0]), 2) == pytest.approx(70.0)
+
+
+def test_the_table_of_free_predictions_says_what_few_seeds_carry():
+    stage = made_up_stage()
+    rows = stage.free_predictions()
+    assert len(rows) == 3 * 2 * 2
+    ours, theirs = rows[2], rows[3]
+    assert (ours["data"], ours["predictions"], ours["method"]) == ("Bias", "free", "EFL-FG")
+    free = [online.problem(zoo_run(seed), PARAMETERS, confined=False) for seed in SEEDS]
+    errors = {
+        "EFL-FG": online.errors_of([online.play_efl_fg(one) for one in free]),
+        "FedBoost": online.errors_of([online.play_fedboost(one) for one in free]),
+    }
+    for row in (ours, theirs):
+        of_method = errors[row["method"]]
+        assert row["mean"] == pytest.approx(of_method.mean()) and row["median"] == pytest.approx(np.median(of_method))
+        assert row["largest"] == of_method.max() and row["seeds"] == len(SEEDS)
+        assert row["EFL-FG below in"] == int((errors["EFL-FG"] < errors["FedBoost"]).sum())
 
 
 def test_lower_mse_with_drawn_clients_needs_every_data_set():
@@ -280,12 +388,7 @@ def test_lower_mse_with_drawn_clients_needs_every_data_set():
     def said(**ours) -> str:
         compared = []
         for data_set, values in ours.items():
-            theirs = [
-                ({"fedboost-budget": budget, "fedboost-mirror": mirror, "fedboost-step": step}, around(3.0))
-                for budget in online.BUDGET_READINGS
-                for mirror in online.MIRROR_READINGS
-                for step in online.STEP_READINGS
-            ]
+            theirs = [(reading, around(3.0)) for reading in fedboost_readings(*FEDBOOST)]
             both = [({"limit": limit}, values) for limit in online.LIMIT_READINGS]
             compared += judge.lower_mse(data_set, [({}, both, theirs)], axes)
         return judged("lower-mse-with-drawn-clients", compared).verdict
@@ -297,16 +400,16 @@ def test_lower_mse_with_drawn_clients_needs_every_data_set():
 
 def test_lower_mse_of_tuned_methods_is_a_claim_of_its_own():
     axes = declaration("efl_fg").primary("lower-mse-when-both-are-tuned")
-    assert set(axes) == {"limit", "fedboost-budget", "fedboost-mirror"}
+    assert set(axes) == {"limit", *FEDBOOST} - {"fedboost-step"}
     assert set(declaration("efl_fg").readings["fedboost-step"].values) == {online.MEAN, online.SUM}
+    mirrored, weighed = {"fedboost-mirror": "entropy"}, {"fedboost-gradient": "importance"}
 
-    def said(entropic, **ours) -> str:
+    def said(entropic, *, changed=mirrored, **ours) -> str:
         compared = []
         for data_set, values in ours.items():
             theirs = [
-                ({"fedboost-budget": budget, "fedboost-mirror": mirror}, entropic if mirror == "entropy" else around(3))
-                for budget in online.BUDGET_READINGS
-                for mirror in online.MIRROR_READINGS
+                (reading, entropic if changed.items() <= reading.items() else around(3))
+                for reading in fedboost_readings(*(axis for axis in FEDBOOST if axis != "fedboost-step"))
             ]
             both = [({"limit": limit}, values) for limit in online.LIMIT_READINGS]
             compared += judge.lower_mse(data_set, [({}, both, theirs)], axes)
@@ -315,6 +418,7 @@ def test_lower_mse_of_tuned_methods_is_a_claim_of_its_own():
     low, high = around(1.0), around(4.0)
     assert said(around(2.0), Bias=low, CCPP=low, Energy=low) == "reproduced"
     assert said(around(0.5), Bias=low, CCPP=low, Energy=low) == "depends"
+    assert said(around(0.5), changed=weighed, Bias=low, CCPP=low, Energy=low) == "depends"
     assert said(around(2.0), Bias=low, CCPP=low, Energy=high) == "partly"
     assert said(around(2.0), Bias=high, CCPP=high, Energy=high) == "not-reproduced"
 
@@ -323,6 +427,11 @@ def test_tuned_methods_have_the_best_of_their_own_steps():
     given = [online.problem(zoo_run(seed), PARAMETERS) for seed in range(2)]
     found = online.tuned(given)
     assert len(found.curves()) == 2 + 4
+    assert len(found.fedboost) == 24
+    gradients = {name.rsplit(": ", 1)[1] for name in found.curves() if name.startswith("FedBoost")}
+    assert gradients == {"sent", "importance"}
+    strongest = online.errors_of(found.strongest_fedboost()).mean()
+    assert strongest == min(online.errors_of(runs).mean() for _, runs in found.best().fedboost)
     for best, swept in zip(found.best(), found, strict=True):
         for (reading, runs), (same, sweep) in zip(best, swept, strict=True):
             assert reading == same
@@ -357,19 +466,25 @@ def test_budget_claim():
 def test_violation_claim():
     axes = declaration("efl_fg").primary("fedboost-violates-at-least-13-percent")
 
-    def cases(by_budget, coefficients):
-        own = [
-            ({"fedboost-budget": what, "fedboost-mirror": mirror, "fedboost-step": step}, values)
-            for what, values in by_budget.items()
-            for mirror in online.MIRROR_READINGS
-            for step in online.STEP_READINGS
+    def cases(by_budget, coefficients, filled):
+        return [
+            (reading | {"kernel-cost": cost}, values)
+            for cost in declaration("efl_fg").readings["kernel-cost"].values
+            for reading in fedboost_readings(*FEDBOOST)
+            for values in (
+                coefficients
+                if cost == "coefficients"
+                else filled
+                if filled is not None and reading["fedboost-sampling"] == "filled"
+                else by_budget[reading["fedboost-budget"]],
+            )
         ]
-        others = [({"fedboost-gradient": "importance"}, by_budget["cost"])]
-        return [*own, *others, ({"kernel-cost": "coefficients"}, coefficients)]
 
-    def found(coefficients=None, **percent):
+    def found(coefficients=None, filled=None, **percent):
         by_reading = {
-            name: one if isinstance(one, str) else cases(one, one["cost"] if coefficients is None else coefficients)
+            name: one
+            if isinstance(one, str)
+            else cases(one, one["cost"] if coefficients is None else coefficients, filled)
             for name, one in percent.items()
         }
         return judged("fedboost-violates-at-least-13-percent", judge.violates_at_least(by_reading, 13.0, axes))
@@ -380,6 +495,8 @@ def test_violation_claim():
     assert found(Bias=often, CCPP=seldom, Energy=often).verdict == "partly"
     assert found(Bias=often, CCPP={**often, "cost": around(5.0)}, Energy=often).verdict == "depends"
     assert found(around(5.0), Bias=often, CCPP=often, Energy=often).verdict == "depends"
+    assert found(filled=around(5.0), Bias=often, CCPP=often, Energy=often).verdict == "depends"
+    assert found(filled=around(25.0), Bias=seldom, CCPP=seldom, Energy=seldom).verdict == "depends"
     lacking = found(Bias=often, CCPP=often, Energy="No source has it.")
     assert lacking.verdict == "inconclusive"
     assert "Not testable here: Energy" in lacking.why
@@ -400,6 +517,41 @@ def test_sublinear_claim():
     assert said(falling, linear) == "depends"
     lacking = judge.regret_per_round_falls({"Bias": "It is away."}, [(100, 316)])
     assert [one.test for one in lacking] == ["unavailable"]
+
+
+def test_learning_claim():
+    steps = [(100, 316)]
+
+    def said(learns, frozen, of_energy=None) -> str:
+        by_data_set = {
+            title: {rates: (of_energy if of_energy and title == "Energy" else learns, frozen) for rates in RATES}
+            for title in studies.TITLES.values()
+        }
+        return judged("regret-falls-by-learning", judge.regret_falls_by_learning(by_data_set, steps)).verdict
+
+    falling, flat = {100: around(50.0), 316: around(100.0)}, {100: around(50.0), 316: around(158.0)}
+    assert said(falling, flat) == "reproduced"
+    assert said(falling, falling) == "inconclusive"  # it falls, and by no more than without learning
+    assert said(flat, falling) == "not-reproduced"
+    assert said(falling, flat, of_energy={100: around(50.0), 316: around(170.0)}) == "partly"
+    lacking = judge.regret_falls_by_learning({"Bias": "It is away."}, steps)
+    assert [one.test for one in lacking] == ["unavailable"]
+
+
+def test_who_does_not_learn_fails_the_claim_on_the_regret():
+    stage = made_up_stage()
+    steps = [(100, 316)]
+    by_title = {title: stage.frozen[name] for name, title in studies.TITLES.items()}
+    frozen = {
+        title: {online.RATES[rates]: regret for rates, regret in found.items()} for title, found in by_title.items()
+    }
+    said = judged("regret-sublinear", judge.regret_per_round_falls(frozen, steps))
+    assert said.verdict != "reproduced"
+    assert not any(one.direction == "confirmed" for one in said.comparisons)
+    learns = judged("regret-falls-by-learning", stage.regret_falls_by_learning())
+    assert all(one.mean > 0 for one in learns.comparisons)
+    run = online.play_efl_fg(stage.problems["bias"][0], rate=online.FROZEN)
+    np.testing.assert_allclose(run["weights"][-1], 1 / 22, rtol=1e-12)  # no weight has moved
 
 
 def test_exponent_claim():
@@ -605,6 +757,8 @@ def test_without_bias_only_its_own_part_is_lost(monkeypatch, tmp_path):
         "bigger-budget-smaller-independence-number",
         "lower-mse-with-drawn-clients",
         "lower-mse-when-both-are-tuned",
+        "lower-mse-by-ratio-when-free",
+        "regret-falls-by-learning",
         "regret-exponent",
         "larger-budget-smaller-regret",
     ):

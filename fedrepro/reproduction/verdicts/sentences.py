@@ -121,12 +121,8 @@ def _depends(verdict: Verdict) -> str:
     holding = [reading for reading in verdict.readings if reading.outcome == "holds"]
     named = listed([axis.replace("-", " ") for axis in axes], "open choices") if axes else "the reading"
     if len(axes) == 1:
-        good = dict.fromkeys(reading.values[axes[0]] for reading in holding)
-        bad = dict.fromkeys(
-            reading.values[axes[0]] for reading in verdict.readings if reading.outcome in ("fails", "mixed")
-        )
-        said = f"It hangs on the {named}: it holds with {listed(list(good), 'values')}"
-        said += f", not with {listed(list(bad), 'values')}."
+        good, bad = (_values_with(verdict, axes[0], wanted) for wanted in (("holds",), ("fails", "mixed")))
+        said = f"It hangs on the {named}: it holds with {listed(good, 'values')}, not with {listed(bad, 'values')}."
     else:
         said = f"It hangs on {named}: it holds under {len(holding)} of {len(verdict.readings)} readings."
     undecided = sum(reading.outcome == "open" for reading in verdict.readings)
@@ -134,6 +130,18 @@ def _depends(verdict: Verdict) -> str:
         against = len(verdict.readings) - len(holding) - undecided
         said += f" It does not under {against}, and {undecided} {'is' if undecided == 1 else 'are'} undecided."
     return f"{said} {_small_against(verdict)} {_primary(verdict)}".replace("  ", " ").strip()
+
+
+def _values_with(verdict: Verdict, axis: str, wanted: Sequence[str]) -> list[str]:
+    """The values of an axis with which some reading has such an outcome; under how many, where not all have it."""
+    found: dict[str, list[bool]] = {}
+    for reading in verdict.readings:
+        found.setdefault(reading.values[axis], []).append(reading.outcome in wanted)
+    return [
+        value if all(has) else f"{value} (in {sum(has)} of {len(has)} readings)"
+        for value, has in found.items()
+        if any(has)
+    ]
 
 
 def _partly(verdict: Verdict) -> str:

@@ -67,6 +67,18 @@ def test_the_reason_names_the_axis_that_decides_and_the_primary_reading():
     )
 
 
+def test_a_value_under_which_not_every_reading_holds_is_not_said_to_decide_alone():
+    compared = [
+        lead(8.4, iterate="last", loss="log"),
+        lead(0.1, iterate="last", loss="squared"),  # undecided
+        lead(-2.0, iterate="average", loss="log"),
+        lead(-2.0, iterate="average", loss="squared"),
+    ]
+    said = reason(judge(compared, primary={"iterate": "last", "loss": "log"}))
+    assert said.startswith("It hangs on the iterate: it holds with last (in 1 of 2 readings), not with average. ")
+    assert "It does not under 2, and 1 is undecided." in said
+
+
 def test_the_reason_of_every_other_word():
     held = [lead(8.4, f"B = {budget}") for budget in (1, 2, 3, 4)]
     assert reason(judge(held)) == "It holds in all 4 settings."
