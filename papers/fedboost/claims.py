@@ -391,7 +391,13 @@ def sampled_beats_fedboost(sampled: Runs, fedboost: Runs, losses: Sequence[str])
             worst_of_fedboost,
             setting="sampled",
             names=(
-                beside("the worst domain of AFLBoost", **{"at the start": runs.column("average_worst")[:, 0]}),
+                beside(
+                    "the worst domain of AFLBoost",
+                    **{
+                        "at the start": runs.column("average_worst")[:, 0],
+                        "at the end": _at_the_end(runs, "average_worst"),
+                    },
+                ),
                 "that of FedBoost",
             ),
             reading=reading,

@@ -560,7 +560,7 @@ def test_aflboost_claims_with_sampling():
     def put_right(euclidean, entropy) -> str:
         runs = games(SEEDS, {"euclidean": euclidean, "entropy": entropy})
         compared = judge.sampled_beats_fedboost(runs, fedboost, studies.LOSSES)
-        assert {next(iter(one.sides)) for one in compared} == {"the worst domain of AFLBoost (at the start 0.3)"}
+        assert all("AFLBoost (at the start 0.3, at the end 0." in next(iter(one.sides)) for one in compared)
         return word("aflboost-sampled-beats-fedboost-put-right", compared)
 
     assert put_right(0.25, 0.3) == "reproduced"
