@@ -6,24 +6,48 @@ reading.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 
-from fedrepro.papers.fedboost.studies import NO_NOISE, READINGS, SAMPLED, SHAKESPEARE_HORIZONS, quarters
+from fedrepro.papers.fedboost.studies import (
+    NO_NOISE,
+    PRINTED_CORRECTIONS,
+    READINGS,
+    SAMPLED,
+    SHAKESPEARE_HORIZONS,
+    quarters,
+)
 from fedrepro.reproduction.paper import declaration
 from fedrepro.reproduction.results import Claim
 from fedrepro.reproduction.study import Runs
-from fedrepro.reproduction.verdicts import Comparison, bound, equal, identity, if_available, less, unavailable
+from fedrepro.reproduction.verdicts import (
+    Comparison,
+    bound,
+    equal,
+    identity,
+    if_available,
+    less,
+    more,
+    short,
+    unavailable,
+)
 from fedrepro.reproduction.verdicts import judge as judged
 
 ITERATES = {"average": "average_loss", "last": "loss"}
-WORST = {"average": "average_worst", "last": "worst"}
+# What a client's L_j(α, λ) may be, for which Figure 2 has no definition, with the weighting of `aflboost` that has it.
+CLIENT_LOSSES = {"own term": "printed", "whole objective": "domains"}
 ROLES = "Shakespeare's roles"
 # The axes of readings that paper.toml declares.
 SYNTHETIC, BUDGETS, SHAKESPEARE = "synthetic-rounds", "budget-rounds", "shakespeare-rounds"
 
+AVERAGE, LAST = ITERATES.values()  # Figure 1 returns the average; the last is shown where it is not judged
 Sides = Sequence[tuple[float, float]]  # of an inequality, left and right, one pair per random instance
+
+
+def beside(name: str, **shown: np.ndarray) -> str:
+    """A side's name with further means in brackets, which are shown and not judged."""
+    return f"{name} ({', '.join(f'{what} {short(float(np.mean(of)), 3)}' for what, of in shown.items())})"
 
 
 def at(runs: Runs, iterate: str, horizon: int) -> np.ndarray:
@@ -156,12 +180,21 @@ def larger_budgets_are_faster(runs: Runs, budgets: Sequence[int], horizon: int) 
 # --- Section 4 -----------------------------------------------------------------------------------------------------
 
 
-def loss_falls_with_budget(runs: Runs, budgets: Sequence[int], horizons: Sequence[int]) -> list[Comparison]:
+def loss_falls_with_budget(
+    runs: Runs, budgets: Sequence[int], horizons: Sequence[int], asked: Sequence[int] = ()
+) -> list[Comparison]:
     """From each budget to the next larger one the excess loss of the averaged iterate falls.
 
-    Corollary 1 bounds the loss of the average, which Figure 1 returns; of the last iterate it says nothing.
+    Corollary 1 bounds the loss of the average, which Figure 1 returns; of the last iterate it says nothing. What is
+    ``asked`` for and not among the horizons is beyond this run.
     """
-    found = []
+    found = [
+        unavailable(setting, "This run has fewer rounds.", {**choice, BUDGETS: str(horizon)})
+        for choice in READINGS
+        for horizon in asked
+        if horizon not in horizons
+        for setting in (_growth(*step) for step in product(SAMPLED, pairwise(budgets)))
+    ]
     for chosen, iterate, horizon, reading in _readings(runs, horizons, BUDGETS):
         if iterate == "average":
             reading.pop("iterate")
@@ -169,12 +202,17 @@ def loss_falls_with_budget(runs: Runs, budgets: Sequence[int], horizons: Sequenc
     return found
 
 
+def _growth(sampling: str, budgets: tuple[int, int]) -> str:
+    small, large = budgets
+    return f"{sampling}, C = {small} to {large}"
+
+
 def _falling(runs: Runs, budgets: Sequence[int], iterate: str, horizon: int, reading: dict) -> list[Comparison]:
     return [
         less(
             at(runs.select(sampling=sampling, budget=large), iterate, horizon),
             at(runs.select(sampling=sampling, budget=small), iterate, horizon),
-            setting=f"{sampling}, C = {small} to {large}",
+            setting=_growth(sampling, (small, large)),
             names=(f"the loss at C = {large}", f"that at C = {small}"),
             reading=reading,
         )
@@ -183,8 +221,8 @@ def _falling(runs: Runs, budgets: Sequence[int], iterate: str, horizon: int, rea
     ]
 
 
-def cost_is_independent_of_q(runs: Runs, budget: float, tolerance: Mapping[str, float]) -> list[Comparison]:
-    """The expected cost of a round is at most C whatever q is, and so is what was sent: on average, or in every round.
+def at_most_c_are_sent(runs: Runs, budget: float, tolerance: Mapping[str, float]) -> list[Comparison]:
+    """The expected cost of a round is at most C, and so is what was sent: on average, or in every round.
 
     A maximum of C in every round would bound the expectation, too, so that this is asked under either reading.
     """
@@ -202,6 +240,30 @@ def cost_is_independent_of_q(runs: Runs, budget: float, tolerance: Mapping[str, 
             for reading, (costs, allowed, name) in sent.items()
         ]
     return found
+
+
+def cost_is_independent_of_q(runs: Runs, budget: float, share: float) -> list[Comparison]:
+    """What a round sends is the same for the smallest ensemble and for larger ones, up to a share of C.
+
+    On average over all rounds, and as is expected after them, when weights have grown and eq. (8) cuts probabilities.
+    """
+    least, *larger = sorted({run.settings["elements"] for run in runs})
+    costs = {
+        "": ("the mean cost of a round", lambda chosen: chosen.final("mean_cost")),
+        ", at the end": ("the cost expected at the end", lambda chosen: _at_the_end(chosen, "expected_cost")),
+    }
+    return [
+        equal(
+            cost_of(runs.select(elements=q, sampling=sampling)),
+            cost_of(runs.select(elements=least, sampling=sampling)),
+            share * budget,
+            setting=f"{sampling}, q = {q:,}{when}",
+            names=(f"{name} at q = {q:,}", f"that at q = {least:,}"),
+        )
+        for when, (name, cost_of) in costs.items()
+        for sampling in SAMPLED
+        for q in larger
+    ]
 
 
 def both_directions(cases: Mapping[str, Callable[[], tuple[Runs, Runs]]]) -> list[Comparison]:
@@ -224,18 +286,22 @@ def _fewer_scalars(sampled: Runs, unsampled: Runs, column: str, setting: str) ->
 
 
 def some_clients_are_enough(some: Runs, everybody: Runs, horizon: int, tolerance: float) -> list[Comparison]:
-    """With a tenth of the clients in a round, weighed in one way, the loss is that with all of them."""
+    """With a tenth of the clients in a round, weighed in one way, the loss of the average is that with all of them."""
+    sides = {"the loss with a tenth of the clients": some, "that with all": everybody}
     return [
         equal(
-            at(some, iterate, horizon),
-            at(everybody, iterate, horizon),
+            *(at(runs, "average", horizon) for runs in sides.values()),
             tolerance,
             setting="a tenth of the clients a round",
-            names=("the loss with a tenth of the clients", "that with all"),
-            reading={"iterate": iterate},
+            names=_with_last({name: at(runs, "last", horizon) for name, runs in sides.items()}),
         )
-        for iterate in ITERATES
     ]
+
+
+def _with_last(last: Mapping[str, np.ndarray]) -> tuple[str, str]:
+    """Names of two sides, with the loss of the last iterate in brackets."""
+    first, second = (beside(name, **{"last iterate:": losses}) for name, losses in last.items())
+    return first, second
 
 
 def stated_bound(sides: Mapping[str, Sides], name: str = "the excess loss") -> list[Comparison]:
@@ -266,21 +332,49 @@ def rate_of_corollary_3(corrected: Runs, further: Runs, allowed: float) -> list[
     return falls_at_least_as_fast(losses, -1 / 2, allowed, "bias corrected gradient", "of the corrected gradient")
 
 
+def rate_of_corollary_3_as_printed(printed: Runs, allowed: float) -> list[Comparison]:
+    """The same with b as it is printed, as either number that can be made of it."""
+    return [
+        one
+        for setting, correction in PRINTED_CORRECTIONS.items()
+        for one in falls_at_least_as_fast(
+            {
+                rounds: at(runs, "average", rounds)
+                for rounds, runs in printed.select(correction=correction).groups("rounds").items()
+            },
+            -1 / 2,
+            allowed,
+            setting,
+            f"with the printed {setting}",
+        )
+    ]
+
+
+def under_client_losses(runs: Runs, compare: Callable[[Runs], Sequence[Comparison]]) -> list[Comparison]:
+    """A claim about AFLBoost under either definition of a client's L_j(α, λ)."""
+    return [
+        one.under(**{"client-loss": value})
+        for value, weighting in CLIENT_LOSSES.items()
+        for one in compare(runs.select(weighting=weighting))
+    ]
+
+
 def reaches_the_radius(unsampled: Runs, radius: float, share: float) -> list[Comparison]:
     """With everything sent AFLBoost's worst domain ends at the information radius, up to a share of it.
 
-    There are no draws and one run. The average is what Figure 2 returns. The runs are of one weighting of the clients.
+    There are no draws and one run. The average is what Figure 2 returns and Theorem 3 bounds. The runs are of one
+    weighting of the clients.
     """
     return [
         identity(
-            worst,
+            _at_the_end(runs, "average_worst"),
             radius,
             share * radius,
             setting="everything sent",
-            name="the worst domain",
-            reading=reading,
+            name=beside("the worst domain", **{"last iterate:": _at_the_end(runs, "worst")}),
+            reading={"mirror-of-domains": mirror},
         )
-        for reading, worst in _worst_domains(unsampled)
+        for mirror, runs in unsampled.groups("mirror_domains").items()
     ]
 
 
@@ -293,24 +387,47 @@ def sampled_beats_fedboost(sampled: Runs, fedboost: Runs, losses: Sequence[str])
     worst_of_fedboost = fedboost.final("domain_losses").max(axis=1)
     return [
         less(
-            worst,
+            _at_the_end(runs, "average_worst"),
             worst_of_fedboost,
             setting="sampled",
-            names=("the worst domain of AFLBoost", "that of FedBoost"),
-            reading={axis: value for axis, value in reading.items() if axis != "iterate"} | {"loss": loss},
+            names=(
+                beside(
+                    "the worst domain of AFLBoost",
+                    **{
+                        "at the start": runs.column("average_worst")[:, 0],
+                        "at the end": _at_the_end(runs, "average_worst"),
+                    },
+                ),
+                "that of FedBoost",
+            ),
+            reading=reading,
         )
-        for loss in losses
-        for reading, worst in _worst_domains(sampled.select(loss=loss))
-        if reading["iterate"] == "average"
+        for reading, runs in _games(sampled, losses)
     ]
 
 
-def _worst_domains(runs: Runs) -> Iterator[tuple[dict[str, str], np.ndarray]]:
-    """The loss of the worst domain at the end, one value per seed, under each mirror map and iterate."""
-    for mirror in dict.fromkeys(run.settings["mirror_domains"] for run in runs):
-        for iterate, column in WORST.items():
-            worst = runs.select(mirror_domains=mirror).column(column)[:, -1]
-            yield {"mirror-of-domains": mirror, "iterate": iterate}, worst
+def sampled_beats_even_weights(sampled: Runs, losses: Sequence[str]) -> list[Comparison]:
+    """AFLBoost's worst domain ends below where it began, at even weights: FedBoost's drifts away from there."""
+    return [
+        less(
+            _at_the_end(runs, "average_worst"),
+            runs.column("average_worst")[:, 0],
+            setting="sampled",
+            names=("the worst domain of AFLBoost", "that of even weights"),
+            reading=reading,
+        )
+        for reading, runs in _games(sampled, losses)
+    ]
+
+
+def _games(sampled: Runs, losses: Sequence[str]) -> Iterator[tuple[dict[str, str], Runs]]:
+    for loss in losses:
+        for mirror, runs in sampled.select(loss=loss).groups("mirror_domains").items():
+            yield {"mirror-of-domains": mirror, "loss": loss}, runs
+
+
+def _at_the_end(runs: Runs, column: str) -> np.ndarray:
+    return runs.column(column)[:, -1]
 
 
 # --- Section 1 -----------------------------------------------------------------------------------------------------
@@ -318,24 +435,19 @@ def _worst_domains(runs: Runs) -> Iterator[tuple[dict[str, str], np.ndarray]]:
 
 def retraining_adapts(runs: Runs) -> list[Comparison]:
     """After the data have changed, weights that are trained again beat those from before, and untrained ones."""
-    found = []
-    for iterate, column in ITERATES.items():
-        losses = runs.column(column)
-        others = {
-            "the weights from before": runs.final(f"kept_{iterate}"),
-            "even weights": losses[:, 0],
-        }
-        found += [
-            less(
-                losses[:, -1],
-                other,
-                setting=f"against {name}",
-                names=("the loss of retrained weights", f"that of {name}"),
-                reading={"iterate": iterate},
-            )
-            for name, other in others.items()
-        ]
-    return found
+    others = {
+        "the weights from before": (runs.final("kept_average"), runs.final("kept_last")),
+        "even weights": (runs.column(AVERAGE)[:, 0], runs.column(LAST)[:, 0]),
+    }
+    return [
+        less(
+            _at_the_end(runs, AVERAGE),
+            average,
+            setting=f"against {name}",
+            names=_with_last({"the loss of retrained weights": _at_the_end(runs, LAST), f"that of {name}": last}),
+        )
+        for name, (average, last) in others.items()
+    ]
 
 
 def fewer_rounds_than_from_scratch(ensemble: Runs, scratch: Runs, horizons: Sequence[int]) -> list[Comparison]:
@@ -365,16 +477,17 @@ def best_step(runs: Runs, iterate: str, horizon: int) -> tuple[float, Runs]:
 
 
 def private_weights_learn(runs: Runs, epsilons: Sequence[float]) -> list[Comparison]:
-    """At each ε the private weights end below even weights, at which they begin."""
+    """At each ε the private weights that are returned, the average, are below even weights, at which they begin."""
     return [
         less(
-            chosen.column(column)[:, -1],
-            chosen.column(column)[:, 0],
+            _at_the_end(chosen, AVERAGE),
+            chosen.column(AVERAGE)[:, 0],
             setting=f"ε = {epsilon:g}",
-            names=("the loss of private weights", "that of even weights"),
-            reading={"iterate": iterate},
+            names=(
+                beside("the loss of private weights", **{"last iterate:": _at_the_end(chosen, LAST)}),
+                beside("that of even weights", **{"which is": chosen.column(LAST)[:, 0]}),
+            ),
         )
-        for iterate, column in ITERATES.items()
         for epsilon in epsilons
         for chosen in [runs.select(model="ensemble", start="even", epsilon=epsilon)]
     ]
@@ -385,15 +498,18 @@ def private_weights_beat_public_sizes(runs: Runs, epsilons: Sequence[float]) -> 
     starts = {"even": "from even weights", "sizes": "from the public sizes"}
     return [
         less(
-            runs.select(model="ensemble", start=start, epsilon=epsilon).column(column)[:, -1],
-            runs.select(model="ensemble", start="sizes", epsilon=epsilon).column(column)[:, 0],
+            _at_the_end(chosen, AVERAGE),
+            public,
             setting=f"ε = {epsilon:g}, {called}",
-            names=("the loss of private weights", "that of weights by public sizes"),
-            reading={"iterate": iterate},
+            names=(
+                beside("the loss of private weights", **{"last iterate:": _at_the_end(chosen, LAST)}),
+                beside("that of weights by public sizes", **{"which is": public}),
+            ),
         )
-        for iterate, column in ITERATES.items()
         for start, called in starts.items()
         for epsilon in epsilons
+        for chosen in [runs.select(model="ensemble", start=start, epsilon=epsilon)]
+        for public in [runs.select(model="ensemble", start="sizes", epsilon=epsilon).column(AVERAGE)[:, 0]]
     ]
 
 
@@ -403,47 +519,53 @@ STARTS = {"the whole model from scratch": ("even", "scratch")} | WARM
 
 
 def privacy_costs_an_ensemble_less(runs: Runs, epsilons: Sequence[float]) -> list[Comparison]:
-    """At each ε the weights of the ensemble lose less to privacy than the parameters of the whole model.
+    """At each ε the ensemble keeps a larger share of what its training gains without noise than the whole model.
 
-    What is lost is the loss with noise less that without, of the same model, start and draws, each at the step that is
-    best for it: a model that a small step keeps from learning loses what it does not learn.
+    What is gained is measured from a model's own start, with the same draws with and without noise, each at the step
+    that is best for it. A model that keeps its loss by hardly moving so keeps nothing of what it could gain.
     """
-    found = []
-    for iterate, column in ITERATES.items():
-        for called, starts in STARTS.items():
-            for epsilon in epsilons:
-                lost = [
-                    runs.select(model=model, start=start, epsilon=epsilon).column(column)[:, -1]
-                    - runs.select(model=model, start=start, epsilon=NO_NOISE).column(column)[:, -1]
-                    for model, start in zip(("ensemble", "whole"), starts, strict=True)
-                ]
-                found.append(
-                    less(
-                        *lost,
-                        setting=f"ε = {epsilon:g}, {called}",
-                        names=("what the ensemble loses", "what the whole model loses"),
-                        reading={"iterate": iterate},
-                    )
-                )
-    return found
+    return [
+        more(
+            *(
+                share_kept(runs, model, start, epsilon)
+                for model, start in zip(("ensemble", "whole"), starts, strict=True)
+            ),
+            setting=f"ε = {epsilon:g}, {called}",
+            names=("the share that the ensemble keeps", "that of the whole model"),
+        )
+        for called, starts in STARTS.items()
+        for epsilon in epsilons
+    ]
+
+
+def share_kept(runs: Runs, model: str, start: str, epsilon: float) -> np.ndarray:
+    """What training gains with noise, of what it gains without; one value per seed."""
+    noisy, quiet = (runs.select(model=model, start=start, epsilon=each).column(AVERAGE) for each in (epsilon, NO_NOISE))
+    return (noisy[:, 0] - noisy[:, -1]) / (quiet[:, 0] - quiet[:, -1])
 
 
 def private_ensemble_ends_lower(runs: Runs, epsilons: Sequence[float]) -> list[Comparison]:
     """At each ε the ensemble ends below a whole model that begins at the same distribution."""
-    return [
-        less(
-            *(
-                runs.select(model=model, start=start, epsilon=epsilon).column(column)[:, -1]
+    found = []
+    for called, starts in WARM.items():
+        for epsilon in epsilons:
+            ensemble, whole = (
+                runs.select(model=model, start=start, epsilon=epsilon)
                 for model, start in zip(("ensemble", "whole"), starts, strict=True)
-            ),
-            setting=f"ε = {epsilon:g}, {called}",
-            names=("the loss of the private ensemble", "that of the private whole model"),
-            reading={"iterate": iterate},
-        )
-        for iterate, column in ITERATES.items()
-        for called, starts in WARM.items()
-        for epsilon in epsilons
-    ]
+            )
+            last = {
+                "the loss of the private ensemble": _at_the_end(ensemble, LAST),
+                "that of the private whole model": _at_the_end(whole, LAST),
+            }
+            found.append(
+                less(
+                    _at_the_end(ensemble, AVERAGE),
+                    _at_the_end(whole, AVERAGE),
+                    setting=f"ε = {epsilon:g}, {called}",
+                    names=_with_last(last),
+                )
+            )
+    return found
 
 
 def best_private_step(tried: Runs, model: str, start: str, epsilon: float) -> float:

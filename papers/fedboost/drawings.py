@@ -117,6 +117,29 @@ def aflboost(fig: Drawing, fixed: Runs, simplex: Runs, sampled: Mapping[str, Run
     fig.legend()
 
 
+def ends_of_games(unsampled: Runs, sampled: Runs, radius: float) -> list[dict]:
+    """AFLBoost's worst domain at the start and at the end, by client's loss, map of λ and loss."""
+    rows = []
+    for what, runs in {"everything": unsampled, "sampled": sampled}.items():
+        for value, weighting in judge.CLIENT_LOSSES.items():
+            for mirror, of_mirror in runs.select(weighting=weighting).groups("mirror_domains").items():
+                for loss, chosen in of_mirror.groups("loss").items():
+                    average, last = (chosen.column(column) for column in ("average_worst", "worst"))
+                    rows.append(
+                        {
+                            "sent": what,
+                            "client's loss": value,
+                            "map of λ": mirror,
+                            "loss": loss if what == "sampled" else "either",
+                            "at the start": average[:, 0].mean(),
+                            "average": average[:, -1].mean(),
+                            "last": last[:, -1].mean(),
+                            "radius": radius,
+                        }
+                    )
+    return rows
+
+
 def mark_horizons(ax, horizons: Iterable[int]) -> None:
     """Dotted lines at the rounds at which claims are judged."""
     for horizon in horizons:
@@ -180,15 +203,25 @@ def late_budget(sampled: Runs, last: int) -> dict[str, dict]:
     return {label: numbers for label, numbers in found.items() if label != "uniform"}
 
 
-def squared_losses(squared: Runs) -> list[dict]:
-    """Losses on the densities of Section 4.2 by rule, gradient and number of rounds."""
+def squared_losses(squared: Runs, printed: Runs) -> list[dict]:
+    """Losses on the densities of Section 4.2 by rule, gradient and number of rounds; with the printed b as well."""
+    ways = {
+        (rule, kind): squared.select(sampling=rule, gradient=kind).groups("rounds")
+        for rule, kind in studies.SQUARED_WAYS
+    }
+    ways |= {
+        ("weighted", f"corrected, {name}, as printed"): printed.select(correction=correction).groups("rounds")
+        for name, correction in studies.PRINTED_CORRECTIONS.items()
+    }
     rows = []
-    for rule, kind in studies.SQUARED_WAYS:
-        row = {"sampling": rule, "gradient": kind}
+    for (rule, kind), by_rounds in ways.items():
+        row: dict = {"sampling": rule, "gradient": kind}
         for rounds in studies.SQUARED_ROUNDS:
-            runs = squared.select(sampling=rule, gradient=kind, rounds=rounds)
-            found = interval_of(judge.at(runs, "average", rounds))
-            row |= {f"T = {rounds:,}": found.mean, f"± at {rounds:,}": found.high - found.mean}
+            if rounds in by_rounds:
+                found = interval_of(judge.at(by_rounds[rounds], "average", rounds))
+                row |= {f"T = {rounds:,}": found.mean, f"± at {rounds:,}": found.high - found.mean}
+            else:
+                row |= {f"T = {rounds:,}": np.nan, f"± at {rounds:,}": np.nan}
         first, last = (np.log(row[f"T = {rounds:,}"]) for rounds in (400, 40_000))
         rows.append(row | {"slope in log T": (last - first) / np.log(100)})
     return rows

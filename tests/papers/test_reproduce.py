@@ -106,6 +106,7 @@ LOST_CLAIMS = {
         "aflboost-reaches-the-radius-put-right",
         "aflboost-sampled-beats-fedboost",
         "aflboost-sampled-beats-fedboost-put-right",
+        "aflboost-sampled-beats-even-weights",
         "fewer-rounds-than-from-scratch",
         "noise-is-as-accounted",
         "privacy-costs-an-ensemble-less",
