@@ -12,8 +12,12 @@ import nbformat
 import pytest
 
 from fedrepro.errors import DataUnavailable
+from fedrepro.papers.afl import chosen as chosen_for_afl
+from fedrepro.papers.afl import studies as studies_of_afl
+from fedrepro.papers.afl import tables as tables_of_afl
 from fedrepro.papers.fedboost import trials as fedboost_trials
-from fedrepro.papers.multi_source import chosen
+from fedrepro.papers.multi_source import chosen as chosen_for_the_survey
+from fedrepro.papers.multi_source import tables as tables_of_the_survey
 from fedrepro.reproduction.paper import declaration, resolve
 from fedrepro.reproduction.paper.parameters import as_object
 from fedrepro.reproduction.study import Runs
@@ -223,23 +227,50 @@ def test_the_stations_of_a_trial_are_functions_that_exist():
     inspect.signature(getattr(fedboost_trials, way.TRIAL)).bind(seed=0, **way.SETTINGS)
 
 
-def test_settings_of_the_survey_are_written_as_they_stand():
-    written = tool("survey_settings").written(chosen.PICKED)
-    assert written == Path(chosen.__file__).read_bytes()
-    changed = chosen.PICKED | {"three questions": {"FedMultiBoost": {"initial_step": 2.0}}}
-    assert tool("survey_settings").written(changed) != written
+@pytest.mark.parametrize("chosen", [chosen_for_afl, chosen_for_the_survey])
+def test_settings_are_written_as_they_stand(chosen):
+    picks = tool("pick_settings")
+    assert picks.written(chosen, chosen.PICKED) == Path(chosen.__file__).read_bytes()
+    name, settings = next(iter(chosen.PICKED.items()))
+    assert picks.written(chosen, chosen.PICKED | {name: settings | {"step": 2.0}}) != picks.written(
+        chosen, chosen.PICKED
+    )
 
 
-@pytest.mark.parametrize(("larger_step", "sentences"), [(70.0, 0), (50.0, 1)])
-def test_settings_of_afl_that_its_rule_does_not_pick_are_named(larger_step, sentences):
+@pytest.mark.parametrize(("larger_step", "differs"), [(70.0, []), (50.0, ["texts"])])
+def test_settings_of_afl_that_its_rule_does_not_pick_are_named(larger_step, differs):
     parameters = as_object(resolve(declaration("afl"), "full", {}))
     usual = {"step": parameters.lm_step, "dropout": parameters.lm_dropout, "step_domains": parameters.lm_step_domains}
-    tried = [({"trained_on": "uniform"}, 60.0), ({"trained_on": "uniform", "step": 8.0}, larger_step)]
+    attempts = [({"trained_on": "uniform"}, 60.0), ({"trained_on": "uniform", "step": 8.0}, larger_step)]
     runs = []
-    for change, perplexity in (*tried, ({"trained_on": "agnostic"}, 80.0)):
+    for change, perplexity in (*attempts, ({"trained_on": "agnostic"}, 80.0)):
         columns = {name: [0.0] for name in ("round", "sent", "received")}
         columns |= {"last": [[perplexity, perplexity]], "last_uniform": [perplexity]}
         runs.append(Run(usual | change, 0, Trace(columns, {})))
-    selections = {data: Runs([]) for data in ("Adult", "groups", "Fashion-MNIST")} | {"texts": Runs(runs)}
-    found = tool("afl_settings").differing(selections, parameters)
-    assert len(found) == sentences and all("'step': 8.0" in sentence for sentence in found)
+    tried = {"adult": None, "fairness": None, "fmnist": None, "lm": Runs(runs)}
+    rows, picked = tables_of_afl.picks(tried, parameters)
+    assert tool("pick_settings").differing(rows) == differs
+    assert picked == chosen_for_afl.PICKED  # what the language models use are parameters
+
+
+def test_settings_of_afl_that_are_no_parameters_are_replaced_by_what_its_rule_picks(monkeypatch):
+    parameters = as_object(resolve(declaration("afl"), "full", {}))
+    best = {"step": 0.1, "step_domains": 0.3, "steps": 50}
+    in_use = studies_of_afl.sets_in_use(parameters)
+    monkeypatch.setattr(tables_of_afl, "best_sets", lambda *_: {name: [best] for name in in_use})
+    rows, picked = tables_of_afl.picks(dict.fromkeys(("adult", "fairness", "fmnist", "lm")), parameters)
+    assert {row["set"] for row in rows} == set(in_use)
+    assert picked == dict.fromkeys(chosen_for_afl.PICKED, best)
+
+
+def test_settings_of_the_survey_are_replaced_by_what_its_rules_pick(monkeypatch):
+    best = {"initial_step": 2.0, "held-out error": 0.1}
+    row = {"problem": "three questions", "method": "FedMultiBoost", "used": "0.5"}
+    monkeypatch.setattr(
+        tables_of_the_survey,
+        "selection",
+        lambda tried: ([row, row | {"picked here": "2"}], {(*row.values(),)[:2]: best}),
+    )
+    rows, picked = tables_of_the_survey.picks({}, None)
+    assert tool("pick_settings").differing(rows) == ["three questions, FedMultiBoost"]
+    assert picked == chosen_for_the_survey.PICKED | {"three questions": {"FedMultiBoost": {"initial_step": 2.0}}}

@@ -76,6 +76,29 @@ def proposition_1_trained(steps: int = 20_000) -> float:
     return worst["uniform"] - worst["agnostic"]
 
 
+# --- Section 2.3: what the most sensitive domain does to the others -----------------------------------------------
+
+
+def beside_coin_flips(horizons: Sequence[int] = (1_000, 10_000, 100_000), size: int = 100) -> dict[str, dict]:
+    """Losses of an agnostic and of a uniform model on two domains of that size: coin flips, and what can be learnt.
+
+    Nothing helps the first domain, whose loss is at least log 2, and the second one depends on a feature of its own,
+    so that no model has to choose between them. Returned are losses by number of steps and iterate, and by model.
+    """
+    labels, own = np.arange(2 * size) % 2, np.repeat([0, 1], size)
+    x = np.stack([1.0 - own, own * (2.0 * labels - 1.0)], axis=1)
+    federation = Federation.from_arrays(x, labels, domains=own)
+    found: dict[str, dict] = {}
+    for steps in horizons:
+        step = 3.0 / np.sqrt(steps)  # of the order that Theorem 2 asks for
+        settings = {"steps": steps, "step": step, "step_domains": step, "batch": 10, "evaluate": [steps]}
+        for name, mixtures in (("agnostic", Simplex()), ("uniform", uniform(federation))):
+            trace = afl(federation, LogisticRegression(), mixtures=mixtures, **settings)
+            for iterate, column in (("last", "loss"), ("average", "average_loss")):
+                found.setdefault(f"{steps:,} steps, {iterate} iterate", {})[name] = trace[column][-1]
+    return found
+
+
 # --- Section 4.5: the rate for strongly convex losses ----------------------------------------------------------------
 
 

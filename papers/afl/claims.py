@@ -192,6 +192,59 @@ def hardest_class(uniform: Runs, classes: Sequence[str]) -> list[Comparison]:
     return found
 
 
+def degrades_no_other(
+    agnostic: Runs,
+    uniform: Runs,
+    domains: Sequence[str],
+    most_sensitive: str,
+    none: float,
+    under: Mapping[str, str] | None = None,
+) -> list[Comparison]:
+    """What every domain but the most sensitive one loses to the agnostic model is less than counts as none.
+
+    ``none`` is in points of accuracy, and ``under`` names the values of further axes.
+    """
+    found, corners = [], np.eye(len(domains))
+    others = [at for at, name in enumerate(domains) if name != most_sensitive]
+    for iterate, at in product(ITERATES, others):
+        ours, theirs = (by_domain(runs, iterate)[:, at] for runs in (agnostic, uniform))
+        found.append(
+            less(
+                theirs - ours,
+                none,
+                setting=domains[at],
+                names=(f"the accuracy that {domains[at]} loses", f"the {none:g} points that count as none"),
+                reading={"iterate": iterate, **(under or {})},
+                sample_error=over_test_rows((uniform, agnostic), [corners[at]] * 2, f"{iterate}_right"),
+            )
+        )
+    return found
+
+
+def spares_the_learnable(cases: Mapping[str, Mapping[str, np.ndarray]], tolerance: Mapping[str, float]) -> Comparison:
+    """Where the loss of the worst domain is the uniform model's, no other domain's loss is above the uniform model's.
+
+    ``cases`` holds for each case the losses of two domains, the worst first, of the agnostic and of the uniform model.
+    A case whose worst domains differ is none that the sentence speaks of.
+    """
+    spoken_of = {
+        name: losses
+        for name, losses in cases.items()
+        if abs(losses[AGNOSTIC][0] - losses[UNIFORM][0]) <= tolerance["worst"]
+    }
+    if not spoken_of:
+        return unavailable("the learnable domain", "in no case the worst domain's loss is that of the uniform model")
+    ours, theirs = ([float(losses[name][1]) for losses in spoken_of.values()] for name in (AGNOSTIC, UNIFORM))
+    return bound(
+        ours,
+        theirs,
+        tolerance["other"],
+        setting="the learnable domain",
+        name="loss under the agnostic model",
+        instances=list(spoken_of),
+    )
+
+
 def documents_are_harder(rows: Mapping[str, Runs], documents: str, conversation: str) -> list[Comparison]:
     """Documents have the higher perplexity: each under its own model, and under the uniform and the agnostic one.
 

@@ -6,15 +6,8 @@ from itertools import product
 import numpy as np
 
 from fedrepro.data import language
-from fedrepro.papers.afl.trials.classifiers import (
-    ADULT_DOMAINS,
-    DOCTORATE,
-    FEATURES,
-    WITH,
-    WITHOUT,
-    on_adult,
-    on_clothes,
-)
+from fedrepro.papers.afl.chosen import PICKED
+from fedrepro.papers.afl.trials.classifiers import ADULT_DOMAINS, DOCTORATE, FEATURES, on_adult, on_clothes
 from fedrepro.papers.afl.trials.language_models import TEXTS, on_documents, on_texts
 from fedrepro.papers.afl.trials.rows import AGNOSTIC, BALANCED, COPIED, SIMPLEX, UNIFORM
 from fedrepro.papers.afl.trials.saddle import to_saddle_point
@@ -50,15 +43,6 @@ GROUPS_GRID = {
     "step": (0.03, 0.1, 0.3),
     "step_domains": (0.0001, 0.001, 0.01, 0.1, 1.0),
     "steps": (200, 500, 1_000, 2_000, 3_000, 5_000, 10_000),
-}
-# What the rule picks on all five folds where something else than the primary reading of Table 1 is trained: another
-# reading, or other domains. A set that was chosen for one reading would handicap the others.
-ADULT_SETS = {
-    (DOCTORATE, WITHOUT, 0.0): {"step": 0.03, "step_domains": 0.1, "steps": 1_000},
-    (DOCTORATE, WITH, 0.1): {"step": 0.3, "step_domains": 0.01, "steps": 200},
-    (DOCTORATE, WITH, 0.0): {"step": 0.03, "step_domains": 0.0001, "steps": 1_000},
-    ("sex", WITHOUT, 0.1): {"step": 0.1, "step_domains": 0.001, "steps": 10_000},
-    ("race", WITHOUT, 0.1): {"step": 0.03, "step_domains": 0.1, "steps": 10_000},
 }
 LM_GRID = {"step": (2.0, 4.0, 8.0), "dropout": (0.0, 0.3, 0.5), "step_domains": (0.003, 0.01, 0.03, 0.1)}
 STEPS_OF_DOMAINS = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)  # of the trade-off
@@ -96,7 +80,7 @@ def adult_settings(parameters) -> dict:
 
 def adult_set(parameters, features: str, accumulator: float, attribute: str = DOCTORATE) -> dict:
     """How the models of Adult are trained under another reading or on other domains: with the set picked for that."""
-    picked = ADULT_SETS if parameters.adult_optimiser == "adagrad" else {}
+    picked = PICKED if parameters.adult_optimiser == "adagrad" else {}
     named = {"features": features, "accumulator": accumulator}
     return adult_settings(parameters) | picked.get((attribute, features, accumulator), {}) | named
 

@@ -6,13 +6,15 @@ import numpy as np
 
 from fedrepro.algorithms.domains import CappedSimplex, Simplex, skewness
 from fedrepro.data import language
-from fedrepro.papers.afl import checks, claims, studies
+from fedrepro.papers.afl import checks, chosen, claims, studies
 from fedrepro.papers.afl.claims import by_domain, interval, on_uniform, worst_of_each_run
 from fedrepro.papers.afl.section_3 import LinearClass
+from fedrepro.papers.afl.trials.classifiers import DOCTORATE
 from fedrepro.papers.afl.trials.rows import COPIED, SIMPLEX
 from fedrepro.reproduction.study import Runs
 from fedrepro.reproduction.study.runs import at_hand
 
+SELECTIONS = {"Adult": "adult", "groups": "fairness", "Fashion-MNIST": "fmnist"}  # data -> study `selection-…`
 _CHOSEN = ("step", "step_domains", "steps")
 
 
@@ -25,7 +27,7 @@ def as_printed(rows: Mapping[str, Runs], published: Mapping, worst: Callable) ->
     }
 
 
-def best_sets(selections: Mapping[str, Runs], parameters) -> dict[str, list[dict]]:
+def best_sets(selections: Mapping[str, Runs | None], parameters) -> dict[str, list[dict]]:
     """All sets of hyper-parameters, the best first: of every reading of Adult, protected attribute, and data set."""
     grids = {
         "Adult": (studies.ADULT_ROWS, studies.ADULT_GRID),
@@ -33,9 +35,9 @@ def best_sets(selections: Mapping[str, Runs], parameters) -> dict[str, list[dict
         "Fashion-MNIST": (studies.FMNIST_ROWS, studies.fmnist_grid(parameters)),
     }
     return {
-        name: claims.chosen(selections[data].select(**of), *grids[data])
+        name: claims.chosen(runs.select(**of), *grids[data])
         for name, (data, of, _) in studies.sets_in_use(parameters).items()
-        if selections[data]
+        if (runs := selections[data])
     }
 
 
@@ -50,6 +52,25 @@ def picked_and_used(best: Mapping[str, list[dict]], parameters) -> dict[str, dic
     used = {name: settings for name, (_, _, settings) in studies.sets_in_use(parameters).items()}
     picked = {f"{data}, picked here": {name: found[0][name] for name in _CHOSEN} for data, found in best.items()}
     return picked | {f"{data}, used": {name: one[name] for name in _CHOSEN} for data, one in used.items()}
+
+
+def picks(tried: Mapping[str, Runs | None], parameters) -> tuple[list[dict], dict]:
+    """A row for every set in use whose selection was run, and `chosen.PICKED` with what the rules pick.
+
+    ``tried`` has the runs of ``selection-…`` by the rest of that name. Sets that are parameters are in rows only.
+    """
+    rows, picked, in_use = [], dict(chosen.PICKED), studies.sets_in_use(parameters)
+    for name, ranked in best_sets({data: tried[study] for data, study in SELECTIONS.items()}, parameters).items():
+        used = in_use[name][2]
+        best, now = ({key: one[key] for key in _CHOSEN} for one in (ranked[0], used))
+        rows.append({"set": name, "used": now, "picked here": best})
+        key = used.get("attribute", DOCTORATE), used.get("features"), used.get("accumulator")
+        if key in picked:
+            picked[key] = best
+    if texts := tried["lm"]:
+        best, now = claims.chosen_for_texts(texts), studies.lm_settings(parameters)
+        rows.append({"set": "texts", "used": {key: now[key] for key in best}, "picked here": best})
+    return rows, picked
 
 
 def under_readings(readings: Sequence[tuple[dict, Mapping[str, Runs]]], domains: Sequence[str]) -> list[dict]:

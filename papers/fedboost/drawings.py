@@ -75,7 +75,7 @@ def larger_ensemble(fig: Drawing, larger: Runs, unsampled: Runs) -> None:
 
 
 def aflboost(fig: Drawing, fixed: Runs, simplex: Runs, sampled: Mapping[str, Runs], radius: float) -> None:
-    """AFLBoost's worst domain and its duality gap along the rounds, and every domain at the end.
+    """AFLBoost's worst domain and a bound on its duality gap along the rounds, and every domain at the end.
 
     Parameters
     ----------

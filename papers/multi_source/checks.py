@@ -1,14 +1,13 @@
 """The survey's bounds, closed forms and errata as numbers that could come out wrong."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from fedrepro.algorithms import afl, agnostic_fedavg, approx_fedavg, fedavg, irm, multiboost, scaffold
 from fedrepro.algorithms.averaging.fedavg import fedavg_fixed_point
 from fedrepro.algorithms.boosting.multiboost import scores
-from fedrepro.algorithms.domains import Simplex, skewness
 from fedrepro.data.federation import Federation
 from fedrepro.models.domain_posterior import uniform_posterior
 from fedrepro.models.least_squares import LeastSquares
@@ -159,16 +158,6 @@ def margins() -> dict[str, float]:
         "margin on the domains of Proposition 1": apart["uniform"] - apart["agnostic"],
         "log(2/√3)": float(np.log(2 / np.sqrt(3))),
         "margin on two equal domains": round(same["uniform"] - same["agnostic"], 12),
-    }
-
-
-def largest_skewness(sizes: Sequence[int] = (3, 10, 40)) -> dict[str, float]:
-    """The largest skewness over the simplex, and what the text has for it."""
-    each = np.array(sizes)
-    return {
-        f"m = {tuple(sizes)}, largest χ²(λ ‖ m̄) + 1": skewness(Simplex(), each),
-        "max m/m_k": float(each.sum() / each.min()),
-        "max 1/m_k, as printed": float(1 / each.min()),
     }
 
 

@@ -1,6 +1,6 @@
 """The settings in use, by problem and method; candidates and rules are in `studies` and `claims`.
 
-``tools/survey_settings.py`` writes here what the rules pick; a test holds it against the committed full run.
+``tools/pick_settings.py multi_source`` writes here what the rules pick; a test holds it against the committed full run.
 """
 
 PICKED: dict[str, dict[str, dict]] = {

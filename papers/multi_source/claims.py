@@ -455,27 +455,25 @@ def outside_the_hull(
 
 def more_domains_generalise_worse(gaps: Mapping[int, Sequence[float]]) -> list[Comparison]:
     """The gap between test and training loss of the worst domain grows from each number of domains to the next."""
-    return [
-        more(
-            gaps[many],
-            gaps[few],
-            setting=f"{few} to {many} domains",
-            names=(f"the gap with {many} domains", f"that with {few}"),
-        )
-        for few, many in pairwise(sorted(gaps))
-    ]
+    return _from_each_to_the_next(gaps, more, "the gap")
 
 
 def more_domains_cover_more(distances: Mapping[int, Sequence[float]]) -> list[Comparison]:
     """New clients lie nearer to the mixtures of the domains with each larger number of domains."""
+    return _from_each_to_the_next(distances, less, "the distance")
+
+
+def _from_each_to_the_next(
+    values: Mapping[int, Sequence[float]], compare: Callable[..., Comparison], what: str
+) -> list[Comparison]:
     return [
-        less(
-            distances[many],
-            distances[few],
+        compare(
+            values[many],
+            values[few],
             setting=f"{few} to {many} domains",
-            names=(f"the distance with {many} domains", f"that with {few}"),
+            names=(f"{what} with {many} domains", f"that with {few}"),
         )
-        for few, many in pairwise(sorted(distances))
+        for few, many in pairwise(sorted(values))
     ]
 
 

@@ -37,7 +37,7 @@ TITLES = {"cifar10": "CIFAR-10", "mnist": "MNIST", "fashion_mnist": "Fashion-MNI
 SPLITS = (problems.IID, problems.NON_IID)
 
 # Step sizes of Figures 3 to 5: nine candidates for every method and split, of which `claims.chosen_by_loss` picks one;
-# the notebook shows it. What is picked stands in `chosen.py`, written by `tools/survey_settings.py` before a full run.
+# the notebook shows it. What is picked stands in `chosen.py`, written by `tools/pick_settings.py` before a full run.
 # Candidates are tried with a fifth of the steps.
 SELECTION_SHARE = 5
 # Times as many seeds for these choices, whose trials are cheaper; on Adult ten seeds pick otherwise than two.

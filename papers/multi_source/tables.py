@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from fedrepro.papers.multi_source import checks, claims, measures, studies
+from fedrepro.papers.multi_source import checks, chosen, claims, measures, studies
 from fedrepro.papers.multi_source.claims import ALL_CLIENTS, WORST_CLIENT, with_interval
 from fedrepro.papers.multi_source.trials import convex, images, sources
 from fedrepro.reproduction.study import Runs
@@ -22,7 +22,7 @@ def listed(settings: Mapping, keys) -> str:
     return ", ".join(shown)
 
 
-def selection(tried: Mapping[str, Runs]) -> tuple[list[dict], dict]:
+def selection(tried: Mapping[str, Runs | None]) -> tuple[list[dict], dict]:
     """A row for each problem and method: how many candidates, what is used, what is picked; and all that is picked."""
     picked: dict = {}
     rows = [
@@ -32,7 +32,7 @@ def selection(tried: Mapping[str, Runs]) -> tuple[list[dict], dict]:
     return rows, picked
 
 
-def _asked(tried: Mapping[str, Runs]) -> Iterator[tuple]:
+def _asked(tried: Mapping[str, Runs | None]) -> Iterator[tuple]:
     for name in studies.TITLES:
         for split in studies.SPLITS:
             runs = tried[name] and tried[name].select(split=split)
@@ -76,6 +76,16 @@ def with_picks(settings: Mapping[str, Mapping[str, dict]], found: Mapping[tuple[
     for (title, method), best in found.items():
         picked[title][method] = {key: value for key, value in best.items() if not key.startswith("held-out")}
     return picked
+
+
+def picks(tried: Mapping[str, Runs | None], parameters) -> tuple[list[dict], dict]:
+    """A row for every set in use whose selection was run, and `chosen.PICKED` with what the rules pick.
+
+    ``tried`` has the runs of ``selection-…`` by the rest of that name; no set in use is a parameter.
+    """
+    rows, found = selection(tried)
+    named = [{"set": f"{row['problem']}, {row['method']}"} | row for row in rows if "picked here" in row]
+    return named, with_picks(chosen.PICKED, found)
 
 
 def _at_the_edge(value, options) -> bool:

@@ -57,6 +57,9 @@ def test_every_id_of_the_paper_is_declared():
         "afl-lifts-worst-domain-lm",
         "afl-costs-average-adult",
         "afl-gains-average-fmnist",
+        "others-not-degraded-adult",
+        "others-not-degraded-fmnist",
+        "spares-other-domains",
         "shirt-is-hardest-fmnist",
         "doc-is-harder-lm",
         "afl-close-to-doc-only-lm",
@@ -500,6 +503,61 @@ def test_hardest_class_claim():
     for shirt, expected in ((71.0, "reproduced"), (88.0, "not-reproduced"), (86.0, "partly")):
         found = judge.hardest_class(runs_with([shirt, 87.0, 85.0]), ("shirt", "pullover", "t-shirt"))
         assert word("shirt-is-hardest-fmnist", found) == expected
+
+
+@pytest.mark.parametrize(
+    ("pullover", "t_shirt", "expected"),
+    [
+        (87.2, 86.5, "reproduced"),  # 0.2 less, and 0.5 more
+        (86.0, 84.0, "not-reproduced"),
+        (87.2, 84.0, "partly"),
+    ],
+)
+def test_claim_on_what_other_classes_lose(pullover, t_shirt, expected):
+    agnostic, uniform = runs_with([80.0, pullover, t_shirt]), runs_with([70.0, 87.4, 86.0])
+    found = judge.degrades_no_other(agnostic, uniform, ("shirt", "pullover", "t-shirt"), "shirt", 0.5)
+    assert {one.setting for one in found} == {"pullover", "t-shirt"}  # what the shirts gain is another claim
+    assert word("others-not-degraded-fmnist", found) == expected
+
+
+def test_claim_on_what_non_doctorates_lose_under_every_reading():
+    none = declaration("afl").claims["others-not-degraded-adult"].tolerance["points"]
+
+    def of(loss: float) -> str:
+        both = (runs_with([72.0, 82.2 - loss]), runs_with([69.6, 82.2]))
+        kept = [with_rows(runs, [181, 16_100], seed=at) for at, runs in enumerate(both)]
+        readings = ({"features": features, "accumulator": "0"} for features in classifiers.FEATURES)
+        found = [
+            one
+            for at in readings
+            for one in judge.degrades_no_other(*kept, classifiers.ADULT_DOMAINS, "doctorate", none, at)
+        ]
+        assert all(one.sample_error for one in found) and len(found) == 2 * len(judge.ITERATES)
+        return word("others-not-degraded-adult", found)
+
+    assert of(-2.0) == "reproduced"
+    assert of(2.04) == "not-reproduced"  # as published
+    assert of(none) == "inconclusive"
+
+
+def test_claim_on_what_can_be_learnt_beside_coin_flips():
+    tolerance = declaration("afl").claims["spares-other-domains"].tolerance
+    spared = {"agnostic": np.array([0.693, 0.03]), "uniform": np.array([0.694, 0.02])}
+    degraded = {"agnostic": np.array([0.693, 0.4]), "uniform": np.array([0.694, 0.02])}
+    traded = {"agnostic": np.array([0.60, 0.4]), "uniform": np.array([0.694, 0.02])}  # the worst domain gains
+    for cases, expected in (
+        ({"a": spared, "b": traded}, "reproduced"),
+        ({"a": spared, "b": degraded}, "not-reproduced"),
+        ({"b": traded}, "not-testable"),
+    ):
+        assert word("spares-other-domains", [judge.spares_the_learnable(cases, tolerance)]) == expected
+
+
+def test_nothing_is_to_be_traded_beside_coin_flips():
+    for losses in checks.beside_coin_flips(horizons=(10_000,)).values():
+        worst = [losses[name][0] for name in ("agnostic", "uniform")]
+        assert worst == pytest.approx([np.log(2)] * 2, abs=0.01)
+        assert losses["uniform"][1] < 0.05
 
 
 def texts(documents, conversation, uniform, agnostic) -> dict[str, Runs]:
