@@ -168,7 +168,7 @@ def _print_table(rows: list[dict]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD)
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)  # it fits 80 columns
     for heading in ("name", "variant", "source"):
         table.add_column(heading, no_wrap=True)
     table.add_column("licence", overflow="fold")

@@ -8,6 +8,9 @@ from typing import Annotated
 import typer
 
 from fedrepro import settings, target
+from fedrepro.cli import layout
+
+_INDENT = 11  # of what is said, beside what it is about
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False) -> None:
@@ -50,16 +53,17 @@ def described(report: dict) -> list[str]:
     """The report in lines for a terminal."""
     missing = [name for name, source in report["data"].items() if source is None]
     at_hand = f"{len(report['data']) - len(missing)} of {len(report['data'])} data sets at hand"
-    return [
-        f"target     {report['target']}",
-        f"libraries  {report['versions']}",
-        f"system     {report['system']}, {report['cores']} cores",
-        f"threads    {', '.join(f'{library} {count}' for library, count in report['threads'].items())}",
-        f"caches     {report['cache_folder']}: {', '.join(f'{k} {size} MB' for k, size in report['caches'].items())}",
-        f"trials     {report['store']}",
-        f"data       {at_hand}" + (f"; not: {', '.join(missing)}" if missing else ""),
-        f"bits       this machine gives our bits: {_verdict(report)}",
-    ]
+    said = {
+        "target": report["target"],
+        "libraries": report["versions"],
+        "system": f"{report['system']}, {report['cores']} cores",
+        "threads": ", ".join(f"{library} {count}" for library, count in report["threads"].items()),
+        "caches": f"{report['cache_folder']}: {', '.join(f'{k} {size} MB' for k, size in report['caches'].items())}",
+        "trials": report["store"],
+        "data": at_hand + (f"; not: {', '.join(missing)}" if missing else ""),
+        "bits": f"this machine gives our bits: {_verdict(report)}",
+    }
+    return [line for name, text in said.items() for line in layout.lines(text, _INDENT, begin=name)]
 
 
 def _verdict(report: dict) -> str:

@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 import fedrepro
 from fedrepro import __version__, settings
-from fedrepro.cli import complete
+from fedrepro.cli import complete, layout
 from fedrepro.cli.doctor import doctor
 from fedrepro.cli.exits import INTERRUPTED, SIGNALLED, USERS_MISTAKE, complain, complain_of_disk
 from fedrepro.cli.export import export
@@ -155,8 +155,9 @@ def list_papers(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")
         return
     for paper in papers:
         counts = ", ".join(f"{len(paper[part])} {part}" for part in ("figures", "tables", "claims") if paper[part])
-        typer.echo(f"{paper['key']:<14} {paper['title']} ({paper['venue']} {paper['year']})")
-        typer.echo(f"{'':<14} {', '.join(paper['authors'])}: {counts}")
+        title = layout.lines(f"{paper['title']} ({paper['venue']} {paper['year']})", 15, begin=paper["key"])
+        for line in title + layout.lines(f"{', '.join(paper['authors'])}: {counts}", 15):
+            typer.echo(line)
 
 
 @app.command()
@@ -213,13 +214,14 @@ def why(paper: Paper, profile: Profile = "quick", parameter: Overrides = None) -
         try:
             plan = study.plan()
         except DataUnavailable as reason:
-            typer.echo(f"{name}: cannot be run here: {reason}")
+            typer.echo("\n".join(layout.lines(f"cannot be run here: {reason}", 2, begin=f"{name}: ")))
             continue
         reasons = Counter(planned.reason for planned in plan if planned.reason)
         waiting = reasons.total()
-        typer.echo(f"{name}: {len(plan)} trials, {len(plan) - waiting} stored, {waiting} to run")
+        trials = "1 trial" if len(plan) == 1 else f"{len(plan)} trials"
+        typer.echo(f"{name}: {trials}, {len(plan) - waiting} stored, {waiting} to run")
         for reason, count in reasons.most_common(_REASONS_SHOWN):
-            typer.echo(f"  {count:>6} because {reason}")
+            typer.echo("\n".join(layout.lines(f"because {reason}", 9, begin=f"  {count:>6} ")))
         if len(reasons) > _REASONS_SHOWN:
             typer.echo(f"  {'':>6} and {len(reasons) - _REASONS_SHOWN} more reasons")
 

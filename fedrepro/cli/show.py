@@ -2,16 +2,15 @@
 
 import contextlib
 import json
-import textwrap
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedrepro.cli import complete
+from fedrepro.cli import complete, layout
 from fedrepro.errors import UserError
 
-_WIDTH = 110
+_INDENT = 6  # of what stands below a name
 
 
 def show(
@@ -54,23 +53,25 @@ def described(about: dict) -> list[str]:
     from fedrepro.reproduction.report.words import in_words
     from fedrepro.reproduction.verdicts.agreement import PENDING
 
-    lines = [about["title"], f"{', '.join(about['authors'])} ({about['venue']} {about['year']})"]
+    authors = f"{', '.join(about['authors'])} ({about['venue']} {about['year']})"
+    lines = [*layout.lines(about["title"]), *layout.lines(authors)]
     lines += [about["url"]] if about["url"] else []
     lines += ["", "Claims, with the verdict of the committed full run"]
     for name, claim in about["claims"].items():
-        lines += [f"  {name}: {in_words(claim['verdict'] or PENDING)}"]
-        lines += textwrap.wrap(claim["text"], _WIDTH, initial_indent="      ", subsequent_indent="      ")
+        lines += [f"  {name}: {in_words(claim['verdict'] or PENDING)}", *layout.lines(claim["text"], _INDENT)]
     lines += ["", "Parameters (-p NAME=VALUE), quick and full"]
     for name, one in about["parameters"].items():
-        lines += [f"  {name}: {one['quick']}, {one['full']}"]
-        lines += textwrap.wrap(one["help"], _WIDTH, initial_indent="      ", subsequent_indent="      ")
+        lines += layout.lines(f"{name}: {one['quick']}, {one['full']}", 2) + layout.lines(one["help"], _INDENT)
     lines += ["", "Data"]
-    lines += [f"  {name}: {note}" for name, note in about["data"].items()] or ["  none"]
+    lines += _listed(about["data"]) or ["  none"]
     lines += ["", "Cost"]
-    lines += [
-        f"  {profile}: {cost['in_words'] if cost else 'not run here yet'}" for profile, cost in about["cost"].items()
-    ]
+    lines += _listed({name: cost["in_words"] if cost else "not run here yet" for name, cost in about["cost"].items()})
     return lines
+
+
+def _listed(texts: dict[str, str]) -> list[str]:
+    """Names and what is said of them, a line each or more."""
+    return [line for name, text in texts.items() for line in layout.lines(text, _INDENT, begin=f"  {name}: ")]
 
 
 def _cost(provenance) -> dict:

@@ -7,8 +7,11 @@ from typing import Annotated
 
 import typer
 
+from fedrepro.cli import layout
 from fedrepro.cli.exits import DIFFERS, complain
 from fedrepro.errors import UserError
+
+_INDENT = 6  # of what stands below a claim's name
 
 
 def verdicts(
@@ -72,26 +75,25 @@ def claims(key: str, output: Path) -> list[dict]:
 
 
 def _show(rows: list[dict]) -> None:
-    from rich.console import Console
-    from rich.table import Table
+    for at, row in enumerate(rows):
+        if at == 0 or row["paper"] != rows[at - 1]["paper"]:
+            typer.echo(f"\n{row['paper']}" if at else row["paper"])
+        for line in _told(row):
+            typer.echo(line)
+    typer.echo()
+    for line in layout.lines(f"{len(rows)} claims: {_counted(rows)}."):
+        typer.echo(line)
 
+
+def _told(row: dict) -> list[str]:
+    """A claim in lines: its name and verdict, what this run says beside it, and below them what we see and why."""
     from fedrepro.reproduction.verdicts.agreement import PENDING
 
-    table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
-    for heading, width in (("claim", 24), ("verdict", 14), ("this run", 12), ("what we see", None)):
-        table.add_column(heading, min_width=width, overflow="fold", ratio=None if width else 1)
-    paper = None
-    for row in rows:
-        if row["paper"] != paper:
-            paper = row["paper"]
-            table.add_row(f"[bold]{paper}[/bold]")
-        word = (row["verdict"] or PENDING).replace("-", " ")
-        table.add_row(
-            f"  {row['claim']}", word, row["agreement"], f"{row['sees']} {row['why']}".strip().replace("[", r"\[")
-        )
-    console = Console(soft_wrap=False)
-    console.print(table)
-    console.print(f"{len(rows)} claims: {_counted(rows)}.")
+    word = (row["verdict"] or PENDING).replace("-", " ")
+    beside = f"this run: {row['agreement']}" if row["run"] else "not run here"
+    texts = (text for text in (row["sees"], row["why"]) if text)
+    head = layout.lines(f"{row['claim']}: {word} ({beside})", 2)
+    return head + [line for text in texts for line in layout.lines(text, _INDENT)]
 
 
 def _counted(rows: list[dict]) -> str:

@@ -131,11 +131,18 @@ class Code:
         ]
         of_kind = [one for one in every if isinstance(one[2].func, ast.Attribute) and one[2].func.attr == kind]
         plain = [one for one in of_kind if _is_named(one[2].args[0], name)]
-        by_helper = [one for one in every if isinstance(one[2].func, ast.Name) and _is_named(one[2].args[0], name)]
+        by_helper = [one for one in every if self._records(one[2].func, kind) and _is_named(one[2].args[0], name)]
         computed = [one for one in of_kind if not isinstance(one[2].args[0], ast.Constant)]
         only = computed if len({cell for cell, _, _ in computed}) == 1 and kind == "figure" else []
         found = next(iter(plain or by_helper or only), (None, None, None))
         return found[0], found[1]
+
+    def _records(self, function: ast.AST, kind: str) -> bool:
+        """Whether something is a function of a cell that records a thing of this kind."""
+        if not isinstance(function, ast.Name) or function.id not in self._helpers:
+            return False
+        calls = [node.func for node in ast.walk(self._helpers[function.id]) if isinstance(node, ast.Call)]
+        return any(isinstance(call, ast.Attribute) and call.attr == kind for call in calls)
 
     def _called(self, node: ast.AST, seen: set[str]) -> Iterator[Function]:
         """The functions of modules that something calls, also by way of functions that cells define."""

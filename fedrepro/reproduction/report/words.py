@@ -162,8 +162,17 @@ def published_lines(claim: Claim) -> list[tuple[str, str]]:
         text = f"{size(least)} to {size(most, claim.unit)}"
         return [(f"{len(found)} settings", f"{text} ({tally(places(found.values()))})")]
     return [
-        (setting, f"{size(one.published, claim.unit)} ({_under(one)}{one.place})") for setting, one in found.items()
+        (setting, f"{_sided(claim, setting, one.published)} ({_under(one)}{one.place})")
+        for setting, one in found.items()
     ]
+
+
+def _sided(claim: Claim, setting: str, effect: float) -> str:
+    """An effect with the word for its direction, as our sentences have it, in the place of a sign."""
+    compared = next((one for one in claim.comparisons if one.setting == setting and one.test != "unavailable"), None)
+    if compared is None:
+        return size(effect, claim.unit)
+    return f"{size(abs(effect), claim.unit)} {compared.words[effect < 0]}"
 
 
 def _under(one: Number) -> str:

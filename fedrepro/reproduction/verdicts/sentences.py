@@ -229,16 +229,33 @@ def _primary(verdict: Verdict) -> str:
 
 
 def _instances(one: Comparison) -> str:
+    """A universal statement as a clause: how far inside its bound the worst instance is, or how far beyond it."""
     (name, worst) = next(iter(one.sides.items()))
     broken = [at for at, margin in enumerate(one.values) if margin < 0]
     total = len(one.values)
+    said, allowed = _worst(name, worst, one.tolerance, bool(broken))
     if not broken:
         many = f"in all {total:,} instances" if total > 1 else "in the one instance"
-        return f"{name} is at most {short(worst)}, where {short(one.tolerance)} is allowed, {many}"
+        return f"{said}, {allowed}, {many}" if allowed else f"{said} {many}"
     at = min(broken, key=lambda index: one.values[index])
     example = f", worst in {one.instances[at]}" if one.instances else ""
-    many = f"{len(broken):,} of {total:,} instances{example}"
-    return f"{name} is {short(worst)}, where {short(one.tolerance)} is allowed ({many})"
+    said = f"{said}, {allowed}" if allowed else said
+    return f"{said} ({len(broken):,} of {total:,} instance{'s' if total > 1 else ''}{example})"
+
+
+def _worst(name: str, worst: float, tolerance: float, broken: bool) -> tuple[str, str]:
+    """What the worst instance has, without a sign that the reader would have to turn; and what is allowed."""
+    size = short(abs(worst), 3)
+    if name.endswith(" − bound") and worst < -ROUNDING_ERROR:
+        return f"{name.removesuffix(' − bound')} is at least {size} below its bound", ""
+    at_most = "" if broken else "at most "
+    if name.endswith(" − bound"):
+        said = f"{name.removesuffix(' − bound')} is {at_most}{size} above its bound"
+    elif name.startswith("|") and name.endswith(" − expected|"):
+        said = f"{name[1:].removesuffix(' − expected|')} is off by {at_most}{size}"
+    else:
+        said = f"{name} is {at_most}{short(worst, 3)}"
+    return said, f"where {short(tolerance)} is allowed" if tolerance else ""
 
 
 def _settings(judged: Sequence[Judged]) -> list[str]:

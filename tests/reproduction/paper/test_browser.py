@@ -201,6 +201,35 @@ def test_without_a_script_every_claim_is_there(site, visit):
     assert page.locator("table.claims tr[id]").count() == page.locator("table.claims tr[id]:visible").count() > 0
 
 
+# How many cells of a row can be seen.
+IN_SIGHT = "row => [...row.querySelectorAll('td, th')].filter((cell) => cell.getBoundingClientRect().height > 1).length"
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_on_a_phone_a_row_is_short_and_a_tap_or_a_link_opens_it(site, visit, script):
+    page = visit(site / "index.html", width=PHONE, script=script)
+    row = page.locator("tr[data-verdict]:not([data-verdict=pending])").nth(2)
+    name, link = row.locator("[aria-label^='Details: ']"), row.get_attribute("id")
+    assert row.evaluate(IN_SIGHT) == 3 and not row.locator("[data-label='Hangs on']").is_visible()
+    name.focus()
+    page.keyboard.press("Space")
+    assert row.evaluate(IN_SIGHT) == 5 and row.locator("[data-label='Hangs on']").is_visible()
+    row.locator(".more").click()
+    assert row.evaluate(IN_SIGHT) == 3
+    page.goto(f"{page.url}#{link}")
+    assert row.evaluate(IN_SIGHT) == 5
+    if script:
+        assert page.evaluate("document.documentElement.scrollHeight") < 25_000
+
+
+@pytest.mark.parametrize(("width", "media"), [(DESK, "screen"), (TABLET, "screen"), (PHONE, "print")])
+def test_elsewhere_every_cell_of_a_row_is_in_sight(site, visit, width, media):
+    page = visit(site / "index.html", width=width, media=media, script=False)
+    rows = page.locator("tr[data-verdict]:not([data-verdict=pending])")
+    assert {rows.nth(at).evaluate(IN_SIGHT) for at in range(rows.count())} == {5}
+    assert not page.locator(".more:visible").count()
+
+
 def test_a_summary_is_readable_and_fits_on_a_sheet_and_its_back(site, visit):
     summaries = sorted((site / "handed-on").glob("summary-*.html"))
     assert len(summaries) == len(keys())

@@ -493,9 +493,9 @@ def test_a_published_effect_is_held_under_the_reading_that_it_belongs_to(tiny, q
         stars = [Forest(judged).row(row).count('class="star"') for row in judged.comparisons]
         return one.place, one.mean, line[1], stars
 
-    assert published() == ("inside", pytest.approx(0.8), "0.8 nats (inside)", [0, 1, 0, 1])
+    assert published() == ("inside", pytest.approx(0.8), "0.8 nats above (inside)", [0, 1, 0, 1])
     tiny.edit("paper.toml", "value = 0.8, runs = 5", 'value = 0.8, reading = { iterate = "average" }')
-    assert published() == ("outside", pytest.approx(2.0), "0.8 nats (average: outside)", [0, 0, 0, 1])
+    assert published() == ("outside", pytest.approx(2.0), "0.8 nats above (average: outside)", [0, 0, 0, 1])
 
 
 def test_published_cells_are_held_against_our_seeds(tiny, quick_values, tmp_path):

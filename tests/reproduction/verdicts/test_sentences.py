@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fedrepro.reproduction.verdicts import bound, equal, judge, less, more, short, unavailable
+from fedrepro.reproduction.verdicts import bound, equal, identity, judge, less, more, short, unavailable
 from fedrepro.reproduction.verdicts.intervals import MOST_SEEDS, Seeds
 from fedrepro.reproduction.verdicts.sentences import effect, fill, reason, seeds_in_words, slots
 
@@ -114,10 +114,27 @@ def test_a_counter_example_is_shown():
     values[7] = 2.0
     broken = bound(values, 1.0, setting="random graphs", name="regret", instances=[f"graph {at}" for at in range(20)])
     said = reason(judge([broken], universal=True))
-    assert said == (
-        "A counter-example: in random graphs regret − bound is 1, where 0 is allowed (1 of 20 instances, worst in "
-        "graph 7)."
+    assert (
+        said == "A counter-example: in random graphs regret is 1 above its bound (1 of 20 instances, worst in graph 7)."
     )
+
+
+def test_no_sign_is_left_to_the_reader_where_every_instance_counts():
+    def said(comparison):
+        (one,) = judge([comparison], universal=True).judged
+        return effect(one)
+
+    margins, one = np.array([-3.584, -5.0]), np.array([0.5])
+    below = bound(margins, 0.0, setting="x", name="|D|")
+    assert said(below) == "|D| is at least 3.58 below its bound in all 2 instances"
+    above = bound(one, 0.0, 0.64, setting="x", name="the cost")
+    assert said(above) == "the cost is at most 0.5 above its bound, where 0.64 is allowed, in the one instance"
+    broken = bound(margins + 4, 0.0, 0.1, setting="x", name="|D|")
+    assert said(broken) == "|D| is 0.416 above its bound, where 0.1 is allowed (1 of 2 instances)"
+    exact = identity(1e-15, 0.0, 1e-12, setting="x", name="bias")
+    assert said(exact) == "bias is off by at most ≈0, where 1e-12 is allowed, in the one instance"
+    wrong = identity(one, 9.5, 0.0, setting="x", name="the number of scalars")
+    assert said(wrong) == "the number of scalars is off by 9 (1 of 1 instance)"
 
 
 def test_an_equality_says_what_is_allowed():
