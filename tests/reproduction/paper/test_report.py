@@ -105,7 +105,7 @@ def test_a_row_of_the_index_says_verdict_effect_published_effect_and_what_it_han
         '<b aria-hidden="true">D</b> depends',
         "The last loss is lower than the first.",
         "Last is 0.48 nats below first [",
-        '<span class="soft">the end:</span> 0.8 nats (outside)',
+        '<span class="soft">the end:</span> 0.8 nats below (outside)',
         "It hangs on the iterate: it holds with last, not with average.",
         '<circle class="yes"',
         'class="star"',
