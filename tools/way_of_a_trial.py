@@ -32,7 +32,13 @@ SETTINGS = {
     "step": 0.1,
 }
 MOST_FILES = 30
-SMALL = {"synthetic_rounds": 5000, "appendix_d_rounds": 100, "shakespeare_rounds": 100, "aflboost_rounds": 100}
+SMALL = {
+    "synthetic_rounds": 5000,
+    "appendix_d_rounds": 100,
+    "shakespeare_rounds": 100,
+    "aflboost_rounds": 100,
+    "private_rounds": 10,
+}
 
 _STUDY = "fedrepro/reproduction/study"
 # What happens to the trial -> the function that does it, "*" for any of the file, and the file or function that must
