@@ -27,7 +27,7 @@ with optional():
 # Shapes are filled up to these multiples, so that federations of about the same size share what is compiled.
 SAMPLES_FILLED_TO, SAMPLES_OF_A_NODE_FILLED_TO, BATCH_FILLED_TO, BATCH_OF_A_NODE_FILLED_TO = 512, 128, 8, 4
 MINIBATCHES_FILLED_TO = 512
-EVALUATED_AT_ONCE = 64  # samples of a node; the last piece is filled up
+EVALUATED_AT_ONCE = 32  # samples of a node; the last piece is filled up
 
 Parts = tuple[np.ndarray | jax.Array, ...]
 Turns = Sequence[tuple[int, int]]
