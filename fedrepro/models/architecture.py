@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedrepro.extras import optional
+from fedrepro.models.convolution import convolved_and_pooled, has_kernel
 from fedrepro.target import settle_xla
 
 with optional():
@@ -105,12 +106,14 @@ class Architecture:
             zip(self.layers[first : first + len(pairs)], pairs, strict=True), start=first
         ):
             if layer.kind == "dense":
-                x = x.reshape(len(x), -1) @ weights
+                x = x.reshape(len(x), -1) @ weights + biases
+            elif number == 0 and has_kernel(layer.kernel, layer.pool):
+                x = convolved_and_pooled(x, weights, biases)
             elif number == 0:
-                x = _convolved_data(x, weights, layer.pool)
+                x = _convolved_data(x, weights, layer.pool) + biases
             else:
-                x = _pooled(_convolved(x, weights), layer.pool)
-            x = ACTIVATIONS[layer.activation](x + biases)
+                x = _pooled(_convolved(x, weights), layer.pool) + biases
+            x = ACTIVATIONS[layer.activation](x)
         return x
 
 
@@ -122,12 +125,12 @@ def cross_entropies(logits: jax.Array, y: jax.Array) -> jax.Array:
 
 
 def _convolved_data(x: jax.Array, weights: jax.Array, pool: int) -> jax.Array:
-    """The first layer, which reads data and needs no gradient of them: convolution and pooling in one.
+    """The first layer, which reads data and needs no gradient of them, where no kernel of ours has its sides.
 
-    The weights are multiplied with the patches, filters in rows and pixels in columns, once for each place in the
-    squares that are pooled. With its gradient this takes 0.6 ms for 32 images of 28 x 28 pixels with 7 filters, and
-    4.7 ms for 40 images with 28; patches in rows and pooling after that take 1.4 and 6.1 ms, XLA's convolution 2.8 and
-    22 ms.
+    Convolution and pooling in one: the weights are multiplied with the patches, filters in rows and pixels in columns,
+    once for each place in the squares that are pooled. On one core of a Xeon of 2.5 GHz, shared and loaded, a network
+    of 28 filters and 128 units takes 93 µs of processor time for an image of 28 x 28 pixels this way and 325 µs with
+    its gradient, in batches of 32; with the kernel (`fedrepro.models.convolution`) 38 and 144 µs.
     """
     side, _, channels, filters = weights.shape
     n, height, width = x.shape[0], (x.shape[1] - side + 1) // pool, (x.shape[2] - side + 1) // pool

@@ -20,6 +20,7 @@ NETWORKS = {
     "mlp on images": (MLP(CLASSES, hidden=(7,), activation="leaky-relu"), (5, 4)),
     "cnn": (CNN(CLASSES, filters=3, dense=6, activation="linear", dense_activation="leaky-relu"), (9, 8)),
     "two convolutions of colours": (CNN(CLASSES, filters=(3, 2), kernel=2, dense=(6, 5)), (10, 12, 3)),
+    "two convolutions, the first a kernel of ours": (CNN(CLASSES, filters=(9, 2), dense=5), (10, 13, 3)),
     "no pooling": (CNN(CLASSES, filters=2, pool=1, dense=()), (5, 5, 2)),
 }
 
