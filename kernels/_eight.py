@@ -7,7 +7,9 @@ rounds once. They are no Python functions: with compilation off, they cannot be 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, models, register_model
+from numba.extending import models, register_model
+
+from fedrepro.kernels._intrinsic import intrinsic
 
 LANES = 8
 _VECTOR = ir.VectorType(ir.FloatType(), LANES)

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, cfunc, types
+from numba import carray, cfunc, types  # pyright: ignore[reportPrivateImportUsage]
 from numba.core.registry import CPUDispatcher
-from numba.extending import intrinsic
 
 from fedrepro.kernels import _jit
+from fedrepro.kernels._intrinsic import intrinsic
 
 # Of the structures in jaxlib's xla/ffi/api/c_api.h, in words of eight bytes.
 _FRAME, _EXTENSION, _ARGUMENTS, _RESULTS = 15, 1, 9, 14  # where lists of buffers stand in a call frame
