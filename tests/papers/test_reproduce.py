@@ -82,6 +82,8 @@ LOST_CLAIMS = {
         "copied-projection-leaves-simplex",
         "good-intent-fairness",
         "lstm-as-in-the-literature",
+        "others-not-degraded-adult",
+        "others-not-degraded-fmnist",
         "shirt-is-hardest-fmnist",
         "weighted-rademacher-linear",
     },
@@ -98,6 +100,8 @@ LOST_CLAIMS = {
         "larger-budget-tighter-bound-13",
         "lower-mse-when-both-are-tuned",
         "larger-budget-smaller-regret",
+        "lower-mse-by-ratio-when-free",
+        "regret-falls-by-learning",
     },
     "fedboost": {
         "weighted-beats-uniform-shakespeare",
