@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
+from importlib import metadata
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from fedrepro.extras import optional
-from fedrepro.models.convolution import convolved_and_pooled, has_kernel
 from fedrepro.target import settle_xla
 
 with optional():
@@ -18,6 +18,9 @@ with optional():
 
 settle_xla()
 
+# The kernel reads what XLA hands over, whose form it does not promise: only versions that were tried have it.
+TRIED_WITH = ("0.10.2",)
+FORWARD, BACKWARD = "fedrepro_convolve_and_pool", "fedrepro_slopes_of_filters"
 LEAK = 0.1  # slope of the leaky ReLU below 0
 ACTIVATIONS = {
     "linear": lambda x: x,
@@ -124,13 +127,70 @@ def cross_entropies(logits: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.log(jnp.exp(shifted).sum(axis=-1)) - chosen
 
 
+# --- the first layer, a kernel of ours --------------------------------------------------------------------------------
+
+
+def has_kernel(side: int, pool: int) -> bool:
+    """Whether there is a kernel for filters and squares of these sides, and it can be called."""
+    if (side, pool) != (3, 2) or metadata.version("jaxlib") not in TRIED_WITH or jax.default_backend() != "cpu":
+        return False
+    from fedrepro.kernels._jit import is_disabled  # a process without convolutions needs no compiler of kernels
+
+    return not is_disabled()
+
+
+@jax.custom_vjp
+def convolved_and_pooled(x: jax.Array, weights: jax.Array, biases: jax.Array) -> jax.Array:
+    """The convolution of images (n, rows, columns, channels) with filters of 3 x 3, without padding, with its biases,
+    and the largest value of each square of 2 x 2.
+
+    A gradient with respect to the images is not computed, and is NaN: they are data.
+    """
+    return _forward(x, weights, biases)
+
+
+def _forward(x, weights, biases):
+    _register()
+    height, width = ((pixels - 2) // 2 for pixels in x.shape[1:3])
+    made = jax.ShapeDtypeStruct((len(x), height, width, weights.shape[3]), jnp.float32)
+    return jax.ffi.ffi_call(FORWARD, made, vmap_method="sequential")(x, weights, biases)
+
+
+def _kept(x, weights, biases):
+    return _forward(x, weights, biases), (x, weights)
+
+
+def _backward(kept, pulls):
+    x, weights = kept
+    made = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in (weights.shape, weights.shape[3:])]
+    slopes = jax.ffi.ffi_call(BACKWARD, made, vmap_method="sequential")(x, weights, pulls)
+    return jnp.full_like(x, jnp.nan), *slopes
+
+
+convolved_and_pooled.defvjp(_kept, _backward)
+
+
+@cache
+def _register() -> list:
+    """Tell XLA about the kernels, once in a process; what has to stay alive."""
+    from fedrepro.kernels.convolution import pooled
+
+    handlers = {FORWARD: pooled.forward_handler(), BACKWARD: pooled.backward_handler()}
+    for name, (_, capsule) in handlers.items():
+        jax.ffi.register_ffi_target(name, capsule, platform="cpu")
+    return [compiled for compiled, _ in handlers.values()]
+
+
+# --- layers in XLA alone ----------------------------------------------------------------------------------------------
+
+
 def _convolved_data(x: jax.Array, weights: jax.Array, pool: int) -> jax.Array:
     """The first layer, which reads data and needs no gradient of them, where no kernel of ours has its sides.
 
     Convolution and pooling in one: the weights are multiplied with the patches, filters in rows and pixels in columns,
     once for each place in the squares that are pooled. On one core of a Xeon of 2.5 GHz, shared and loaded, a network
     of 28 filters and 128 units takes 93 µs of processor time for an image of 28 x 28 pixels this way and 325 µs with
-    its gradient, in batches of 32; with the kernel (`fedrepro.models.convolution`) 38 and 144 µs.
+    its gradient, in batches of 32; with the kernel (`convolved_and_pooled`) 38 and 144 µs.
     """
     side, _, channels, filters = weights.shape
     n, height, width = x.shape[0], (x.shape[1] - side + 1) // pool, (x.shape[2] - side + 1) // pool

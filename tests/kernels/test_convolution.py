@@ -8,16 +8,12 @@ import numpy as np
 import pytest
 
 from fedrepro.kernels import _jit
-from fedrepro.models import convolution
-from fedrepro.models.architecture import Architecture, _convolved_data
-from fedrepro.models.convolution import convolved_and_pooled
+from fedrepro.models.architecture import TRIED_WITH, Architecture, _convolved_data, convolved_and_pooled, has_kernel
 from fedrepro.models.networks import CNN
 
 pytestmark = [
     pytest.mark.skipif(_jit.is_disabled(), reason="registers of eight numbers exist in compiled code only"),
-    pytest.mark.skipif(
-        metadata.version("jaxlib") not in convolution.TRIED_WITH, reason="not used with this version of jaxlib"
-    ),
+    pytest.mark.skipif(metadata.version("jaxlib") not in TRIED_WITH, reason="not used with this version of jaxlib"),
 ]
 
 SHAPES = [
@@ -90,8 +86,8 @@ def test_nobody_gets_a_gradient_with_respect_to_data():
 
 def test_networks_are_the_same_without_it(monkeypatch):
     """Other sides of filters and squares, kernels that are not compiled: the layer in JAX."""
-    assert not convolution.has_kernel(2, 2)
-    assert not convolution.has_kernel(3, 1)
+    assert not has_kernel(2, 2)
+    assert not has_kernel(3, 1)
     architecture: Architecture = CNN(3, filters=(5, 4), dense=6).architecture((12, 13, 2))
     parts = architecture.parts(np.random.default_rng(0).normal(size=architecture.n_parameters).astype(np.float32))
     x = np.random.default_rng(1).normal(size=(4, 12, 13, 2)).astype(np.float32)

@@ -15,7 +15,7 @@ from numba import carray, cfunc, types  # pyright: ignore[reportPrivateImportUsa
 from numba.core.registry import CPUDispatcher
 
 from fedrepro.kernels import _jit
-from fedrepro.kernels._intrinsic import intrinsic
+from fedrepro.kernels.convolution.intrinsic import intrinsic
 
 # Of the structures in jaxlib's xla/ffi/api/c_api.h, in words of eight bytes.
 _FRAME, _EXTENSION, _ARGUMENTS, _RESULTS = 15, 1, 9, 14  # where lists of buffers stand in a call frame

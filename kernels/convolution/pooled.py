@@ -6,9 +6,9 @@ begin with the bias and go through the channels, and through the pixels of a fil
 
 import numpy as np
 
-from fedrepro.kernels import _xla
-from fedrepro.kernels._eight import LANES, larger, load, multiply_add, spread, store, where_same, zeros
 from fedrepro.kernels._jit import kernel
+from fedrepro.kernels.convolution import xla
+from fedrepro.kernels.convolution.eight import LANES, larger, load, multiply_add, spread, store, where_same, zeros
 
 SIDE, POOL = 3, 2  # which the kernels are written for
 _PIXELS = SIDE * SIDE
@@ -165,24 +165,22 @@ def forward_handler():
     """`convolve_and_pool` of images, weights and biases, for XLA."""
 
     def handler(frame):
-        if not _xla.asks_for_version(frame):
-            convolve_and_pool(
-                _xla.given(frame, 0), _xla.given(frame, 1), _xla.row_given(frame, 2), _xla.asked(frame, 0)
-            )
+        if not xla.asks_for_version(frame):
+            convolve_and_pool(xla.given(frame, 0), xla.given(frame, 1), xla.row_given(frame, 2), xla.asked(frame, 0))
         return 0
 
-    return _xla.capsule(handler)
+    return xla.capsule(handler)
 
 
 def backward_handler():
     """`slopes_of_filters` of images, weights and pulls, for XLA."""
 
     def handler(frame):
-        if not _xla.asks_for_version(frame):
+        if not xla.asks_for_version(frame):
             slopes_of_filters(
-                _xla.given(frame, 0), _xla.given(frame, 1), _xla.given(frame, 2), _xla.asked(frame, 0),
-                _xla.row_asked(frame, 1),
+                xla.given(frame, 0), xla.given(frame, 1), xla.given(frame, 2), xla.asked(frame, 0),
+                xla.row_asked(frame, 1),
             )  # fmt: skip
         return 0
 
-    return _xla.capsule(handler)
+    return xla.capsule(handler)

@@ -9,7 +9,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import models, register_model
 
-from fedrepro.kernels._intrinsic import intrinsic
+from fedrepro.kernels.convolution.intrinsic import intrinsic
 
 LANES = 8
 _VECTOR = ir.VectorType(ir.FloatType(), LANES)

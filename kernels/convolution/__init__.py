@@ -1,0 +1,1 @@
+"""Convolution and pooling in registers, as programs of XLA call it."""
