@@ -325,4 +325,5 @@ def test_cached_tables_are_loaded_much_faster_than_parsed(real_tables, fresh, mo
         return time.process_time() - start
 
     loaded, parsed = (min(measure() for _ in range(5)) for measure in (loading, parsing))
-    assert parsed > 5 * loaded, f"loaded in {loaded:.4f} s, parsed in {parsed:.4f} s"
+    # 3.9 times on an Intel Xeon, more than 5 on an AMD EPYC; what is parsed again is not faster at all
+    assert parsed > 2 * loaded, f"loaded in {loaded:.4f} s, parsed in {parsed:.4f} s"
