@@ -1,6 +1,7 @@
 """`Paper`, the notebook's side of a paper: it records what is produced and refuses to close before all is there."""
 
 import io
+import json
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _PIXELS_PER_INCH_ON_SCREEN = 100
 _LARGEST_SVG = 300_000  # bytes
 _NOT_TESTABLE = "not testable here"
+_DEEPEST_BROKEN = 3  # in results.json, so that a comparison of a claim is one line
 
 
 class _Variants(dict[str, str]):
@@ -318,7 +320,7 @@ class Paper:
             choices=[results.Choice(**entry) for entry in self._listed("choices")],
             provenance=provenance(self.key, time.monotonic() - self._started, self._trials()),
         )
-        write_output(self._folder / "results.json", found.to_json())
+        write_output(self._folder / "results.json", (as_lines(json.loads(found.to_json())) + "\n").encode())
         self._remove_leftovers()
         verdicts = tuple(
             (name, self._claims[name].verdict, self._agreement(name, self._claims[name]))
@@ -471,6 +473,21 @@ def _saved(fig, how: Mapping[str, Any]) -> bytes:
     buffer = io.BytesIO()
     fig.savefig(buffer, **how)
     return buffer.getvalue()
+
+
+def as_lines(content: Any, depth: int = 0) -> str:
+    """JSON in lines that can be compared: a comparison, with the values of its seeds, is one, and so are plain lists."""
+    whole = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    parts = content.values() if isinstance(content, dict) else content if isinstance(content, list) else ()
+    if depth > _DEEPEST_BROKEN or not any(isinstance(part, (dict, list)) for part in parts):
+        return whole
+    indent = "\n" + " " * depth
+    if isinstance(content, dict):
+        lines = [
+            f"{json.dumps(name, ensure_ascii=False)}: {as_lines(content[name], depth + 1)}" for name in sorted(content)
+        ]
+        return f"{{{indent} {f',{indent} '.join(lines)}{indent}}}"
+    return f"[{indent} {f',{indent} '.join(as_lines(part, depth + 1) for part in content)}{indent}]"
 
 
 def _display(*parts) -> None:

@@ -24,7 +24,10 @@ _MOST_SHOWN = 5  # rows of all readings; more are folded, but for those of the p
 _MOST_PRIMARY = 10  # rows of the primary reading that are shown at once
 _MOST_SUMMARISED = 8
 _LONG = 6  # readings; a longer list is divided
-_STAR = "M0,-6 L1.6,-2.1 5.7,-1.9 2.5,.7 3.5,4.9 0,2.5 -3.5,4.9 -2.5,.7 -5.7,-1.9 -1.6,-2.1Z"
+_MARKS = {  # drawn once on a page, and used by every row
+    "star": "M0,-6 L1.6,-2.1 5.7,-1.9 2.5,.7 3.5,4.9 0,2.5 -3.5,4.9 -2.5,.7 -5.7,-1.9 -1.6,-2.1Z",
+    "diamond": "M0,-5 5,0 0,5 -5,0Z",
+}
 _CLASSES = {"confirmed": "yes", "contradicted": "no", "inconclusive": "open"}
 _COUNTS = ("One choice", "Two choices", "Three choices", "Four choices", "Five choices")
 
@@ -224,10 +227,7 @@ class Forest:
             parts.append(self._interval(one, height * (number + 0.5)))
             published = self.claim.published.get(one.setting)
             if published and published.reading.items() <= one.reading.items():
-                parts.append(
-                    f'<svg x="{self._at(published.published)}" y="{height * (number + 0.5)}" overflow="visible">'
-                    f'<path class="star" d="{_STAR}"/></svg>'
-                )
+                parts.append(_mark("star", "star", self._at(published.published), height * (number + 0.5)))
         return Markup(f'<svg class="forest" height="{whole}" aria-hidden="true">{"".join(parts)}</svg>')
 
     def _interval(self, one: Comparison, y: float) -> str:
@@ -235,15 +235,24 @@ class Forest:
             return ""
         kind = _CLASSES[one.direction or "inconclusive"]
         at = self._at(one.mean)
-        line = f'<line class="{kind}" x1="{self._at(one.low)}" x2="{self._at(one.high)}" y1="{y}" y2="{y}"/>'
-        if kind == "no":  # a square, turned
-            mark = f'<svg x="{at}" y="{y}" overflow="visible"><path class="no" d="M0,-5 5,0 0,5 -5,0Z"/></svg>'
-        else:
-            mark = f'<circle class="{kind}" cx="{at}" cy="{y}" r="4"/>'
-        return line + mark
+        line = f'<line class="{kind}" x1="{self._at(one.low)}" x2="{self._at(one.high)}" y1="{y:g}" y2="{y:g}"/>'
+        against = kind == "no"
+        return line + (
+            _mark("diamond", kind, at, y) if against else f'<circle class="{kind}" cx="{at}" cy="{y:g}" r="4"/>'
+        )
 
     def _at(self, value: float) -> str:
         return f"{100 * (value - self._low) / (self._high - self._low):.2f}%"
+
+
+def marks() -> Markup:
+    """The shapes that `_mark` places: a page with forest plots has them once."""
+    shapes = "".join(f'<path id="mark-{name}" d="{shape}"/>' for name, shape in _MARKS.items())
+    return Markup(f'<svg class="marks-of-forests" width="0" height="0" aria-hidden="true"><defs>{shapes}</defs></svg>')
+
+
+def _mark(name: str, kind: str, x: str, y: float) -> str:
+    return f'<use class="{kind}" href="#mark-{name}" x="{x}" y="{y:g}"/>'
 
 
 def _in_words(count: int) -> str:

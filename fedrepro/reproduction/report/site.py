@@ -14,7 +14,7 @@ from fedrepro.reproduction.paper import Declaration, declaration, keys
 from fedrepro.reproduction.paper.displays import BADGES, run_in_words
 from fedrepro.reproduction.paper.schema import About
 from fedrepro.reproduction.provenance import source_hash
-from fedrepro.reproduction.report import tables, words
+from fedrepro.reproduction.report import forest, tables, words
 from fedrepro.reproduction.report.code import coloured
 from fedrepro.reproduction.report.collect import RERUNS, PaperPage, collect, stand_in
 from fedrepro.reproduction.site_files import CODE, INDEX, REFERENCE
@@ -132,6 +132,7 @@ def environment(*, for_html: bool = True) -> "Environment":
     }
     made.globals |= {
         "laid_out": tables.laid_out,
+        "marks_of_forests": forest.marks,
         "stand_in": stand_in,
         "directions": words.DIRECTIONS,
         "verdicts": VERDICTS,

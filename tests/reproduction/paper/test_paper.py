@@ -241,6 +241,17 @@ def test_a_notebook_that_disagrees_with_the_toml_is_found(tiny, file, old, new, 
 # --- recording
 
 
+def test_a_comparison_is_one_line_of_the_results(tiny, quick_values, tmp_path):
+    produce_everything(quick_values).close()
+    lines = (tmp_path / "output" / "results.json").read_text().splitlines()
+    assert ' "seeds": [0, 1, 2, 3, 4]' in [line.rstrip(",") for line in lines]
+    written = written_results(tmp_path / "output")
+    comparisons = [one for claim in written["claims"].values() for one in claim["comparisons"]]
+    assert comparisons
+    read = [json.loads(line.strip().rstrip(",")) for line in lines if line.strip().startswith('{"')]
+    assert all(one in read for one in comparisons)
+
+
 def test_results_hold_what_the_contract_says(tiny, quick_values, tmp_path):
     summary = produce_everything(quick_values).close()
     written = written_results(tmp_path / "output")
