@@ -476,7 +476,7 @@ def _saved(fig, how: Mapping[str, Any]) -> bytes:
 
 
 def as_lines(content: Any, depth: int = 0) -> str:
-    """JSON in lines that can be compared: a comparison, with the values of its seeds, is one, and so are plain lists."""
+    """JSON in lines that can be compared: a comparison with the values of its seeds is one, and so is a plain list."""
     whole = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
     parts = content.values() if isinstance(content, dict) else content if isinstance(content, list) else ()
     if depth > _DEEPEST_BROKEN or not any(isinstance(part, (dict, list)) for part in parts):
