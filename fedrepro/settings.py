@@ -199,10 +199,14 @@ def jax_threads() -> str:
     return os.environ.get("NPROC", "all cores")
 
 
+def all_left_out() -> list[str]:
+    """What the environment names to be left out, as it is written there."""
+    return [name.strip() for name in os.environ.get("FEDREPRO_WITHOUT", "").split(",") if name.strip()]
+
+
 def left_out(key: str) -> frozenset[str]:
     """The studies of a paper that this run leaves out, by name."""
-    given = [name.strip() for name in os.environ.get("FEDREPRO_WITHOUT", "").split(",")]
-    return frozenset(name.removeprefix(f"{key}.") for name in given if name.startswith(f"{key}."))
+    return frozenset(name.removeprefix(f"{key}.") for name in all_left_out() if name.startswith(f"{key}."))
 
 
 def leave_out(names: Iterable[str]) -> None:

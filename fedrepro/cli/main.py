@@ -182,7 +182,7 @@ def reproduce(
         typer.Option(
             "--without",
             metavar="STUDY",
-            help="Leave a study out, or PAPER.STUDY; what needs it waits. `fedrepro why PAPER` lists them.",
+            help="Leave a long study out (AFL's table-3, selection-lm, documents-alone); what needs it waits.",
         ),
     ] = None,
 ) -> None:
@@ -190,13 +190,10 @@ def reproduce(
     values = _values(_selected(papers), profile, parameter)
     if until_decided:
         values = _first_looks(values, parameter)
-    if without:
-        from fedrepro.reproduction.left_out import names
-
-        settings.leave_out(names(without, values))
-    from fedrepro.cli.reproduce import chosen_cluster, prepared_folder
+    from fedrepro.cli.reproduce import chosen_cluster, leave_out, prepared_folder
     from fedrepro.cli.reproduce import reproduce as run
 
+    leave_out(without or settings.all_left_out(), values)
     scheduler = chosen_cluster(cluster, jobs)
     folder = prepared_folder(output or Path("out") / profile)
     decide = until_decided or (profile == "full" and not _looks_given(values, parameter))
@@ -276,8 +273,12 @@ def reference(
     """Keep a full run as the paper's reference results."""
     _selected([paper])
     from fedrepro.reproduction.notebooks import reference as keep
+    from fedrepro.reproduction.results import load
 
-    typer.echo(f"{paper}: {keep(paper, output)}")
+    kept = keep(paper, output)
+    left_out = load(kept / "results.json").left_out
+    waiting = f" (what needs {', '.join(left_out)} waits: the run left that out)" if left_out else ""
+    typer.echo(f"{paper}: {kept}{waiting}")
 
 
 def _selected(papers: list[str] | None) -> list[str]:

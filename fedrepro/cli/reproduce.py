@@ -2,7 +2,7 @@
 
 import contextlib
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import typer
@@ -12,8 +12,10 @@ from fedrepro import settings
 from fedrepro.cli.exits import OUR_MISTAKE, USERS_MISTAKE, complain
 from fedrepro.errors import UserError
 from fedrepro.files import explained_disk_errors, prepare_folder, write_output
+from fedrepro.reproduction.left_out import names
 from fedrepro.reproduction.looks import next_look
-from fedrepro.reproduction.paper import declaration
+from fedrepro.reproduction.paper import declaration, keys
+from fedrepro.reproduction.paper.parameters import studies_module
 from fedrepro.reproduction.progress import Display, cluster_summary
 from fedrepro.reproduction.results import load
 from fedrepro.reproduction.run import Run, processes
@@ -42,6 +44,18 @@ def prepared_folder(output: Path) -> Path:
     with explained_disk_errors(output):
         prepare_folder(output)
     return output
+
+
+def leave_out(given: Iterable[str], papers: Mapping[str, dict]) -> None:
+    """Let this run do without studies, given as ``study`` or ``paper.study``, that their papers can wait for."""
+    others = set(keys()) - set(papers)
+    chosen = names([name for name in given if name.partition(".")[0] not in others], papers)
+    for paper, study in (name.split(".") for name in chosen):
+        can_wait = getattr(studies_module(paper), "CAN_WAIT", ())
+        if study not in can_wait:
+            these = f"only {', '.join(can_wait)} can" if can_wait else f"{paper} needs all of its studies"
+            raise UserError(f"--without {study}: the notebook of {paper} cannot do without it ({these}).")
+    settings.leave_out(chosen)
 
 
 def reproduce(

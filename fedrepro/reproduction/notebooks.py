@@ -20,6 +20,7 @@ from fedrepro.extras import optional
 from fedrepro.files import explained_disk_errors, write_output
 from fedrepro.reproduction import stamp
 from fedrepro.reproduction.lab import START, notebooks
+from fedrepro.reproduction.left_out import StudyLeftOut
 from fedrepro.reproduction.paper import Declaration, check, declaration, folder, parameters_cell
 from fedrepro.reproduction.paper.parameters import profile_of
 from fedrepro.reproduction.report.site import notebook_page
@@ -319,4 +320,5 @@ def _literal(path: Path) -> str:
 
 def _user_errors() -> set[str]:
     """The names under which a user's mistake leaves a notebook: a traceback carries a class only by name."""
-    return {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, UserError)}
+    known = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, UserError)}
+    return known | {StudyLeftOut.__name__}

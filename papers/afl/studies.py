@@ -14,6 +14,7 @@ from fedrepro.papers.afl.trials.saddle import to_saddle_point
 from fedrepro.reproduction.study import Runs, Study, grid
 
 DATA = ("uci_adult", "fashion_mnist", *TEXTS)
+CAN_WAIT = ("table-3", "selection-lm", "documents-alone")  # `--without`: the notebook goes on, what needs them waits
 
 ADULT_ROWS = (*ADULT_DOMAINS, UNIFORM, AGNOSTIC)
 ADULT_SHOWN = (*ADULT_ROWS, BALANCED)  # with the control

@@ -305,7 +305,7 @@ class Paper:
 
         if missing := self._missing():
             raise UserError(f"Paper {self.key} is not complete: the notebook did not produce {', '.join(missing)}.")
-        left_out = settings.left_out(self.key)
+        left_out = settings.left_out(self.key) & self._studies.keys()
         found = results.Results(
             version=results.VERSION,
             paper=self.key,

@@ -171,7 +171,8 @@ def _summary(page: PaperPage) -> str:
         return "no claims"
     if page.here.profile == "full":
         given = [claim.verdict for claim in page.here.claims.values()]
-        return f"{len(page.claims)} claims: {words.tally({word: given.count(word) for word in VERDICTS})}"
+        waiting = f"; {len(page.claims) - len(given)} wait for what was left out" if page.here.left_out else ""
+        return f"{len(page.claims)} claims: {words.tally({word: given.count(word) for word in VERDICTS})}{waiting}"
     return f"{len(page.claims)} claims, this run beside the reference: {words.tally(page.reruns)}"
 
 

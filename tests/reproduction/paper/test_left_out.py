@@ -22,6 +22,7 @@ SECOND = "other = Study(name='other', trial=halving, settings=settings, seeds=ra
 def two_studies(tiny):
     """The tiny paper with a second study; its table and one of its claims are made from it."""
     tiny.edit("studies.py", "return {", SECOND)
+    tiny.edit("studies.py", "DATA = ()", 'DATA = ()\nCAN_WAIT = ("other",)')
     tiny.set_cells(
         [
             "import fedrepro\nfrom fedrepro.reproduction import verdicts\n"
@@ -110,6 +111,27 @@ def test_the_rest_of_several_does_not_pass_for_all(two_studies):
     missing, some = NoRuns(StudyLeftOut("Left out.")), Runs([])
     with pytest.raises(StudyLeftOut, match="Left out"):
         at_hand({"some": some, "missing": missing})
+
+
+def test_a_study_that_the_notebook_needs_cannot_be_left_out(two_studies, call, tmp_path):
+    result = call("reproduce", "--without", "figure-1", "--jobs", 1)
+    assert result.exit_code == 2
+    assert "the notebook of tiny cannot do without it (only other can)" in " ".join(result.stderr.split())
+    assert not (tmp_path / "out" / "quick" / "tiny" / "results.json").exists()
+
+
+def test_the_environment_is_checked_like_the_option(two_studies, call, monkeypatch):
+    monkeypatch.setenv("FEDREPRO_WITHOUT", "tiny.othre")
+    result = call("reproduce", "--jobs", 1)
+    assert result.exit_code == 2 and "there is no study 'othre'" in result.stderr
+
+
+def test_what_was_left_out_is_said(two_studies, call, tmp_path):
+    result = call("reproduce", "--profile", "full", "--without", "other", "--jobs", 1)
+    assert "; 1 wait for what was left out" in result.stdout
+    assert "what needs other waits" in " ".join(call("reference", "tiny").stdout.split())
+    call("report")
+    assert "The full run left out other" in (tmp_path / "out" / "quick" / "tiny" / "index.html").read_text()
 
 
 def test_what_waits_needs_no_more_seeds(two_studies, call, tmp_path):
