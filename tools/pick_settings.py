@@ -48,6 +48,8 @@ def main(paper: str, only: list[str]) -> int:
     )
     declared = studies.studies(parameters)
     tried = {name.removeprefix(PREFIX): None for name in declared if name.startswith(PREFIX)}
+    if unknown := set(only) - set(tried):
+        sys.exit(f"{paper} has no selection {', '.join(sorted(unknown))}: it has {', '.join(tried)}.")
     for name in only or tried:
         print(f"{name} …", file=sys.stderr, flush=True)
         tried[name] = declared[PREFIX + name].run()

@@ -63,7 +63,7 @@ def test_of_equal_places_one_has_all_of_the_gradient():
     np.testing.assert_array_equal(back(np.full((1, 1, 1, 9), 3.0, np.float32))[0], np.full_like(weights, 6.0))
 
 
-def test_what_is_not_a_number_stays_so():
+def test_filters_that_are_not_numbers_give_none():
     x, weights = np.zeros((1, 4, 4, 1), np.float32), np.full((3, 3, 1, 2), np.nan, np.float32)
     assert np.isnan(convolved_and_pooled(x, weights, np.zeros(2, np.float32))).all()
 

@@ -19,9 +19,10 @@ REPORT = {
 
 
 @pytest.fixture(params=[80, 120])
-def told(request, monkeypatch):
-    """Call a command in a terminal of so many columns; its lines."""
+def told(request, monkeypatch, tmp_path):
+    """Call a command in a terminal of so many columns, where nothing was run; its lines."""
     monkeypatch.setenv("COLUMNS", str(request.param))
+    monkeypatch.chdir(tmp_path)
 
     def lines(*arguments):
         result = CliRunner().invoke(app, arguments)
