@@ -219,6 +219,16 @@ def test_a_soak_finds_what_a_disturbance_breaks(tmp_path):
     assert soak.tries == {"nothing": 1, "several things": 1}
 
 
+def test_a_soak_runs_on_every_core_and_adds_up_what_was_found():
+    soak = str(tool("soak").ROOT / "tools" / "soak.py")
+    ended = subprocess.run([sys.executable, soak, "0", "5"], capture_output=True, text=True)
+    assert ended.stdout.splitlines() == [
+        f"Disturbing {len(os.sched_getaffinity(0))} runs for 0 s with seeds from 5 on ...",
+        "     0 disturbances in all; found: 0",
+    ], ended.stderr
+    assert ended.returncode == 0
+
+
 def test_the_stations_of_a_trial_are_functions_that_exist():
     way = tool("way_of_a_trial")
     for station, (file, function, caller) in way.STATIONS.items():

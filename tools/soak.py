@@ -3,7 +3,7 @@
 A paper that takes a moment is run over and over in folders of its own, while processes are killed and stopped, disks
 are full, and stored trials, compiled kernels and outputs are damaged; in between the command line is given nonsense.
 After every disturbance nothing that was finished may be lost or run again, no process, semaphore or temporary file may
-be left, and nobody may have seen a traceback. Exit code 1 if something was found.
+be left, and nobody may have seen a traceback. Exit code 1 if something was found. Every core has a run of its own.
 """
 
 import argparse
@@ -21,6 +21,9 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 
 import psutil
@@ -314,12 +317,21 @@ class Soak:
                     return
                 disturb()
 
-    def report(self) -> list[str]:
-        """What was tried, and what was found."""
-        lines = [f"{number:>6} times: {kind}" for kind, number in sorted(self.tries.items())]
-        lines += [f"{self.tries.total():>6} disturbances in all; found: {sum(self.found.values())}"]
-        lines += [f"{number:>6} {what}" for what, number in sorted(self.found.items())]
-        return [*lines, *self.told]
+
+def report(tries: Counter[str], found: Counter[str], told: list[str]) -> list[str]:
+    """What was tried, and what was found."""
+    lines = [f"{number:>6} times: {kind}" for kind, number in sorted(tries.items())]
+    lines += [f"{tries.total():>6} disturbances in all; found: {found.total()}"]
+    lines += [f"{number:>6} {what}" for what, number in sorted(found.items())]
+    return [*lines, *told]
+
+
+def soaked(seconds: float, seed: int) -> tuple[Counter[str], Counter[str], list[str]]:
+    """One run, disturbed until the time is over: what was tried, what was found, and what it said."""
+    with tempfile.TemporaryDirectory(prefix="fedrepro-soak-") as home:
+        soak = Soak(Path(home), seed)
+        soak.run(seconds)
+    return soak.tries, soak.found, soak.told
 
 
 def _name(content: bytes) -> str:
@@ -356,12 +368,16 @@ def main() -> int:
     parser.add_argument("seconds", type=float)
     parser.add_argument("seed", type=int, nargs="?", default=time.time_ns() % 1_000_000)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="fedrepro-soak-") as home:
-        soak = Soak(Path(home), given.seed)
-        print(f"Disturbing for {given.seconds:.0f} s with seed {given.seed} ...", flush=True)
-        soak.run(given.seconds)
-    print("\n".join(soak.report()))
-    return 1 if soak.found.total() else 0
+    seeds = range(given.seed, given.seed + len(os.sched_getaffinity(0)))
+    print(f"Disturbing {len(seeds)} runs for {given.seconds:.0f} s with seeds from {given.seed} on ...", flush=True)
+    tries, found, told = Counter[str](), Counter[str](), list[str]()
+    with ProcessPoolExecutor(len(seeds), get_context("spawn")) as pool:
+        for of_a_run in pool.map(soaked, repeat(given.seconds), seeds):
+            tries.update(of_a_run[0])
+            found.update(of_a_run[1])
+            told += of_a_run[2]
+    print("\n".join(report(tries, found, told)))
+    return 1 if found.total() else 0
 
 
 if __name__ == "__main__":
