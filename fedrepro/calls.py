@@ -63,6 +63,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         given = _arguments(name, parameters, args, kwargs)
         for parameter, value in given.items():
             _check_suits(parameter, value, parameters[parameter].annotation)
+        _check_complete(name, parameters, given)
         for callback in given.get("callbacks", ()):
             if hasattr(callback, "begins"):
                 callback.begins(name, {key: one.default for key, one in parameters.items()} | given)
@@ -87,11 +88,13 @@ def _arguments(name: str, parameters: Mapping[str, inspect.Parameter], args: tup
     given = dict(zip(by_position, args, strict=False))
     for key in given.keys() & kwargs.keys():
         raise UserError(f"{name} is given {key!r} twice.")
-    given |= kwargs
-    missing = [key for key in named if parameters[key].default is inspect.Parameter.empty and key not in given]
+    return {**given, **kwargs}
+
+
+def _check_complete(name: str, parameters: Mapping[str, inspect.Parameter], given: Mapping) -> None:
+    missing = [key for key, one in parameters.items() if one.default is one.empty and key not in given]
     if missing:
         raise UserError(f"{name} needs {' and '.join(missing)}.")
-    return given
 
 
 def _right_name(given: str, named: list[str]) -> str:
@@ -110,7 +113,8 @@ def _check_suits(name: str, value, annotation) -> None:
         return
     if typing.get_origin(annotation) is Literal:
         check_known(name, value, typing.get_args(annotation))
-    raise UserError(f"{name}={shown(value)} is not {_described(annotation)}.")
+    advice = getattr(annotation, "how_to_make", None)  # of a class of ours that is not made by its constructor
+    raise UserError(f"{name}={shown(value)} is not {_described(annotation)}{f': {advice}' if advice else ''}.")
 
 
 def _suits(value, annotation) -> bool:
@@ -177,4 +181,4 @@ def _described(annotation) -> str:
         np.ndarray: "an array of numbers",
         collections.abc.Callable: "a function",
     }
-    return known.get(kind) or f"a {kind.__name__}"
+    return known.get(kind) or f"{'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__}"

@@ -8,7 +8,7 @@ Two kinds share one layout, a sparse matrix with a row per predictor:
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,6 +40,11 @@ class Ensemble:
     models
         The models that predict, where `from_models` was given them.
     """
+
+    how_to_make: ClassVar[str] = (
+        "make one of it with from_models, from_predictions or from_densities of fedrepro.models.ensemble, or take its "
+        "point_masses or unigrams"
+    )
 
     indptr: np.ndarray
     indices: np.ndarray

@@ -1,16 +1,15 @@
 """Rounds of FedBoost (Hamer, Mohri, Suresh 2020, Figure 1).
 
 A round touches only the predictors that were sent, so that its cost follows the budget C and not the size q of the
-ensemble: `draws` in skips, `gradients` of what was sent, a `mirror` step that leaves the other weights alone. `layout`
-has the arrays, `rounds` puts the steps together.
+ensemble: `draws` in skips, `gradients` of what was sent, a `mirror` step that leaves the other weights alone. `rounds`
+has the arrays and puts the steps together.
 
 Functions that run once per call are plain NumPy, and compiled loops stay free of array expressions: both halve the
 time to compile on a cold cache.
 """
 
-from fedrepro.kernels.fedboost.draws import draw_predictors, weigh_sent
+from fedrepro.kernels.fedboost.draws import Prices, draw_predictors, prices_of, weigh_sent
 from fedrepro.kernels.fedboost.gradients import Gradient
-from fedrepro.kernels.fedboost.layout import Prices, Workspace, prices_of, workspace
 from fedrepro.kernels.fedboost.mirror import (
     State,
     average_weights,
@@ -19,7 +18,7 @@ from fedrepro.kernels.fedboost.mirror import (
     mirror_update,
     start,
 )
-from fedrepro.kernels.fedboost.rounds import Rules, Run, Schedule, fedboost_rounds, new_run
+from fedrepro.kernels.fedboost.rounds import Rules, Run, Schedule, Workspace, fedboost_rounds, new_run, workspace
 
 __all__ = [
     "Gradient",

@@ -17,6 +17,18 @@ CLASSES = 64  # dyadic classes of weights; the last one holds everything below 2
 _TOP, _LOW = 8, -55  # exponents of the first and the last class, relative to a total of one
 
 
+class Prices(NamedTuple):
+    """What predictors cost where their probabilities are set."""
+
+    inverse: np.ndarray  # float64, q: one over the cost of each
+    total: float  # the cost of all
+
+
+def prices_of(costs):
+    """Prices from the cost of each predictor."""
+    return Prices(1.0 / costs, float(np.cumsum(costs)[-1]))  # added up one by one, as compiled code does
+
+
 @kernel
 def weigh_sent(state, work, n):
     """Step 3a: alpha~ = alpha / gamma for the predictors that are sent."""

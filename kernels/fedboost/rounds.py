@@ -7,21 +7,22 @@ import numpy as np
 from fedrepro.kernels._jit import kernel
 from fedrepro.kernels.fedboost.draws import (
     Classes,
+    Prices,
     draw_in_skips,
     draw_predictors,
     new_classes,
+    prices_of,
     sort_into_classes,
     weigh_sent,
 )
-from fedrepro.kernels.fedboost.gradients import Gradient, split_gradient, weigh_gradient, whole_gradient
-from fedrepro.kernels.fedboost.layout import (
-    Prices,
+from fedrepro.kernels.fedboost.gradients import (
+    Gradient,
     Split,
-    Workspace,
-    prices_of,
+    split_gradient,
     split_problem,
+    weigh_gradient,
+    whole_gradient,
     whole_problem,
-    workspace,
 )
 from fedrepro.kernels.fedboost.mirror import State, classed_update, count_round, mirror_update, start
 from fedrepro.kernels.mixture import Loss, add_mass, pull_of_clients, squared_norms
@@ -37,6 +38,19 @@ class Rules(NamedTuple):
     gradient: int  # of `Gradient`
     budget: float
     step: float
+
+
+class Workspace(NamedTuple):
+    """Buffers of a round, so that a round allocates nothing."""
+
+    sent: np.ndarray  # int64, q: the first n entries name the predictors that are sent
+    gamma: np.ndarray  # float64, q: their probabilities of being sent, by position
+    coefficients: np.ndarray  # float64, q: alpha~ = alpha / gamma, by position
+    gradient: np.ndarray  # float64, q: the clients' gradient, by position
+    pull: np.ndarray  # float64, rows: the clients' distributions, summed with their shares
+    mixture: np.ndarray  # float64, rows: the ensemble that was sent; zero between rounds
+    slopes: np.ndarray  # float64, rows: derivative of the loss by the ensemble's value
+    hits: np.ndarray  # uint8, q and up to 7 zeros: whether a predictor is sent, before the ones that are get listed
 
 
 class Run(NamedTuple):
@@ -64,6 +78,13 @@ class Schedule(NamedTuple):
     shares: np.ndarray  # their weights in the gradient, likewise
     sent_cost: np.ndarray  # the cost that was sent in each round
     sent_count: np.ndarray  # int64: the number of predictors
+
+
+def workspace(q, rows):
+    """Fresh buffers for q predictors over `rows` elements or samples."""
+    hits = np.zeros((q + 7) // 8 * 8, np.uint8)
+    by_row = np.zeros(rows), np.zeros(rows), np.zeros(rows)
+    return Workspace(np.arange(q), np.ones(q), np.empty(q), np.empty(q), *by_row, hits)
 
 
 def new_run(problem, rules, costs, in_skips=False, state=None):

@@ -10,7 +10,7 @@ from scipy import stats
 from fedrepro.kernels import fedboost as rounds_of
 from fedrepro.kernels.fedboost import Gradient
 from fedrepro.kernels.fedboost.draws import CLASSES, draw_in_skips, new_classes, sort_into_classes
-from fedrepro.kernels.fedboost.layout import split_problem
+from fedrepro.kernels.fedboost.gradients import split_problem
 from fedrepro.kernels.fedboost.mirror import classed_update
 from fedrepro.kernels.mirror import Mirror
 from fedrepro.kernels.mixture import Loss, Problem, pull_of_clients

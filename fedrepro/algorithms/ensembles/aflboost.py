@@ -22,9 +22,9 @@ from fedrepro.algorithms.arguments import (
     evaluation_steps,
 )
 from fedrepro.algorithms.domains import Mixtures, Simplex
-from fedrepro.algorithms.ensembles.calls import checked_with_ensemble
 from fedrepro.algorithms.ensembles.fedboost import Objective, check_map_suits_loss, objective, own_loss
 from fedrepro.algorithms.resuming import restore
+from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.kernels import fedboost as rounds_of
@@ -38,7 +38,7 @@ from fedrepro.streams import stream
 from fedrepro.trace import Callback, Recorder, Trace
 
 
-@checked_with_ensemble
+@checked
 def aflboost(
     federation: Federation,
     ensemble: Ensemble,

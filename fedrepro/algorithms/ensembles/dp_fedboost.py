@@ -18,10 +18,10 @@ from fedrepro.algorithms.arguments import (
     chosen,
     evaluation_steps,
 )
-from fedrepro.algorithms.ensembles.calls import checked_with_ensemble
 from fedrepro.algorithms.ensembles.fedboost import check_map_suits_loss, objective, own_loss
 from fedrepro.algorithms.privacy import epsilon_of, noise_for, sensitivity
 from fedrepro.algorithms.resuming import restore
+from fedrepro.calls import checked
 from fedrepro.checks import is_number
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
@@ -37,7 +37,7 @@ from fedrepro.streams import stream
 from fedrepro.trace import Callback, Recorder, Trace
 
 
-@checked_with_ensemble
+@checked
 def dp_fedboost(
     federation: Federation,
     ensemble: Ensemble,

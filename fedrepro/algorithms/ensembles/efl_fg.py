@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from fedrepro.algorithms.arguments import check_known, check_positive, checked_costs, chosen
-from fedrepro.algorithms.ensembles.calls import checked_with_ensemble
 from fedrepro.algorithms.ensembles.streaming import (
     SampleStream,
     budgets_of_rounds,
@@ -70,7 +69,7 @@ def regret_bound(
     )
 
 
-@checked_with_ensemble
+@checked
 def efl_fg(
     federation: Federation,
     ensemble: Ensemble,

@@ -20,8 +20,8 @@ from fedrepro.algorithms.arguments import (
     chosen,
     evaluation_steps,
 )
-from fedrepro.algorithms.ensembles.calls import checked_with_ensemble
 from fedrepro.algorithms.resuming import restore
+from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.kernels import fedboost as rounds_of
@@ -145,7 +145,7 @@ def own_loss(loss: str) -> str:
     return "log" if loss == "generalised-kl" else loss
 
 
-@checked_with_ensemble
+@checked
 def fedboost(
     federation: Federation,
     ensemble: Ensemble,

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedrepro.algorithms.arguments import check_known, check_positive, checked_costs, chosen
-from fedrepro.algorithms.ensembles.calls import checked_with_ensemble
 from fedrepro.algorithms.ensembles.streaming import budgets_of_rounds, evaluated, running_mean, sample_stream
 from fedrepro.algorithms.resuming import restore
+from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
 from fedrepro.kernels import fedboost as rounds_of
 from fedrepro.kernels.efl_fg import Rounds
@@ -26,7 +26,7 @@ from fedrepro.streams import stream
 from fedrepro.trace import Callback, Recorder, Trace
 
 
-@checked_with_ensemble
+@checked
 def online_fedboost(
     federation: Federation,
     ensemble: Ensemble,

@@ -33,8 +33,9 @@ from fedrepro.reproduction.study.python_source import (
 __all__ = ["NEUTRAL", "canonical", "code_closure", "source_closure"]
 
 # What never changes a result: how trials are run, kept and shown, how data are fetched and decoded (the digest of
-# their content is in every key), and how a model is named in a file.
+# their content is in every key), what is said to a call that makes no sense, and how a model is named in a file.
 NEUTRAL = (
+    "calls",
     "cli",
     "data.sources",
     "files",
