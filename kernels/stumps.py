@@ -14,12 +14,21 @@ import math
 
 import numpy as np
 
+from fedrepro.kernels._choices import Choice
 from fedrepro.kernels._jit import kernel
 
 TIE = 1e-12  # edges that differ by less than this share of the sum of |v|, and losses, are the same but for rounding
 KINK = 1e-9  # losses of domains that differ by less than this share are the same but for where a search ended
 _REACH = 30.0  # no step changes a margin by more: a stump without a mistake has no best step
 _HALVINGS = 100
+_PER_NAT = 1.0 / math.log(2.0)  # bits
+
+
+class Loss(Choice):
+    """Φ(u) of u = -y f, convex and nowhere below the 0-1 loss: exp(u), or log2(1 + exp(u))."""
+
+    EXPONENTIAL = 0
+    LOGISTIC = 1
 
 
 @kernel
@@ -89,11 +98,11 @@ def first_largest(edges, scale):
     return 0
 
 
-# --- the exponential loss along a stump ------------------------------------------------------------------------------
+# --- the loss along a stump ------------------------------------------------------------------------------------------
 
 
 @kernel
-def _slope_along(weights, moves, offsets, own, eta, smoothing, tie):
+def _slope_along(kind, weights, moves, offsets, own, eta, smoothing, tie):
     """The slope, at ``eta``, of the objective of `best_step`; where that is flat, of the loss of domain ``own``.
 
     The largest of the losses has the steepest slope of those that are equal to it but for a share of ``tie``.
@@ -104,8 +113,12 @@ def _slope_along(weights, moves, offsets, own, eta, smoothing, tie):
         loss, slope = 0.0, 0.0
         for i in range(offsets[k], offsets[k + 1]):
             term = weights[i] * math.exp(-eta * moves[i])
-            loss += term
-            slope -= moves[i] * term
+            if kind == Loss.EXPONENTIAL:
+                loss += term
+                slope -= moves[i] * term
+            else:
+                loss += _PER_NAT * math.log1p(term)
+                slope -= _PER_NAT * moves[i] / (1.0 + 1.0 / term)  # 1 / 0 is inf, and 1 / inf is 0
         size = offsets[k + 1] - offsets[k]
         losses[k], slopes[k] = loss / size, slope / size
     worst = losses[0]
@@ -126,13 +139,15 @@ def _slope_along(weights, moves, offsets, own, eta, smoothing, tie):
 
 
 @kernel
-def best_step(weights, moves, offsets, own, smoothing):
-    """The step η >= 0 that makes the worst domain's mean of ``weights * exp(-η moves)`` smallest.
+def best_step(kind, weights, moves, offsets, own, smoothing):
+    """The step η >= 0 that makes the worst domain's mean of Φ(-y f - η moves) smallest.
 
     Parameters
     ----------
+    kind
+        A number of `Loss`: Φ.
     weights
-        (n,): exp(-y f), the present loss of each sample.
+        (n,): exp(-y f) of each sample, of which either Φ is a function.
     moves
         (n,): y Q h, by how much η = 1 changes the margin of each sample; at most 1 in absolute value.
     offsets
@@ -157,10 +172,10 @@ def best_step(weights, moves, offsets, own, smoothing):
     largest = 0.0
     for i in range(moves.size):
         largest = max(largest, abs(moves[i]))
-    if largest == 0.0 or _slope_along(weights, moves, offsets, own, 0.0, smoothing, KINK) >= 0.0:
+    if largest == 0.0 or _slope_along(kind, weights, moves, offsets, own, 0.0, smoothing, KINK) >= 0.0:
         return 0.0
     low, high, limit = 0.0, 1.0 / largest, _REACH / largest
-    while _slope_along(weights, moves, offsets, own, high, smoothing, TIE) < 0.0:
+    while _slope_along(kind, weights, moves, offsets, own, high, smoothing, TIE) < 0.0:
         low, high = high, 2.0 * high
         if high > limit:
             return limit
@@ -168,7 +183,7 @@ def best_step(weights, moves, offsets, own, smoothing):
         middle = 0.5 * (low + high)
         if middle <= low or middle >= high:
             break
-        if _slope_along(weights, moves, offsets, own, middle, smoothing, TIE) < 0.0:
+        if _slope_along(kind, weights, moves, offsets, own, middle, smoothing, TIE) < 0.0:
             low = middle
         else:
             high = middle

@@ -571,44 +571,51 @@ def best_stump(x, v, places):
     return first, edges[first]
 
 
-def domain_losses_along(weights, moves, domains, eta):
-    """The mean of weights * exp(-eta * moves) of each domain."""
-    terms = weights * np.exp(-eta * moves)
+def phi(u, loss="exponential"):
+    """Φ(u) and Φ'(u)."""
+    if loss == "exponential":
+        return np.exp(u), np.exp(u)
+    return np.log2(1 + np.exp(u)), 1 / (1 + np.exp(-u)) / math.log(2)
+
+
+def domain_losses_along(weights, moves, domains, eta, loss="exponential"):
+    """The mean of Φ(log(weights) - eta * moves) of each domain."""
+    terms, _ = phi(np.log(weights) - eta * moves, loss)
     return np.array([terms[domains == k].mean() for k in range(domains.max() + 1)])
 
 
-def multiboost(x, y, domains, shares, rounds, step=None):
+def multiboost(x, y, domains, shares, rounds, step=None, loss="exponential"):
     """Figure 6, line by line, with labels -1 and +1: domain, feature, threshold, sign and weight of every round, and f.
 
     ``step`` maps a round to its step; without it the step is found by a search over a convex function.
     """
     places, f, members = stumps_of(x), np.zeros(len(y)), []
     for t in range(1, rounds + 1):
-        phi = np.exp(-y * f)
-        means = np.array([phi[domains == k].mean() for k in range(shares.shape[1])])
+        losses, slopes = phi(-y * f, loss)
+        means = np.array([losses[domains == k].mean() for k in range(shares.shape[1])])
         best, found = -1.0, None
         for k in np.flatnonzero(means >= means.max() * (1 - 1e-9)):
             mine = domains == k
-            z = phi[mine].sum()
-            r, edge = best_stump(x[mine], phi[mine] / z * y[mine] * shares[mine, k], places)
+            z = slopes[mine].sum()
+            r, edge = best_stump(x[mine], slopes[mine] / z * y[mine] * shares[mine, k], places)
             if z / mine.sum() * abs(edge) > best * (1 + 1e-12):
                 best, found = z / mine.sum() * abs(edge), (int(k), *places[r], -1.0 if edge < 0 else 1.0)
         k, feature, threshold, sign = found
         said = sign * np.where(x[:, feature] > threshold, 1.0, -1.0) * shares[:, k]
-        eta = step(t) if step else best_step(phi, y * said, domains)
+        eta = step(t) if step else best_step(np.exp(-y * f), y * said, domains, loss)
         f = f + eta * said
         members.append((*found, eta))
     return members, f
 
 
-def best_step(weights, moves, domains):
+def best_step(weights, moves, domains, loss="exponential"):
     """The eta >= 0 with the smallest of the largest losses: where the slope of the largest becomes positive."""
 
     def fall(eta, tie=1e-12):
-        terms = weights * np.exp(-eta * moves)
-        means = [(terms[domains == k].mean(), (moves * terms)[domains == k].mean()) for k in range(domains.max() + 1)]
-        worst = max(loss for loss, _ in means)
-        return min(falls for loss, falls in means if loss >= worst * (1 - tie))
+        losses, slopes = phi(np.log(weights) - eta * moves, loss)
+        means = [(losses[domains == k].mean(), (moves * slopes)[domains == k].mean()) for k in range(domains.max() + 1)]
+        worst = max(mean for mean, _ in means)
+        return min(falls for mean, falls in means if mean >= worst * (1 - tie))
 
     return _bisect(fall, 0.0, 30.0 / np.abs(moves).max()) if fall(0.0, tie=1e-9) > 0 else 0.0
 

@@ -14,6 +14,7 @@ import numpy as np
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.kernels import stumps as kernels
+from fedrepro.kernels.stumps import Loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +90,28 @@ def signed_labels(federation: Federation) -> np.ndarray:
             "relabel the samples, or leave out those that have no label."
         )
     return np.where(y == 1, 1.0, -1.0)
+
+
+# --- Φ ---------------------------------------------------------------------------------------------------------------
+
+
+def losses_of(kind: int, margins: np.ndarray) -> np.ndarray:
+    """Φ(-y f) of samples with the margins y f; ``kind`` is a number of `Loss`."""
+    if kind == Loss.EXPONENTIAL:
+        return np.exp(-margins)
+    return np.logaddexp(0.0, -margins) / np.log(2.0)
+
+
+def slopes_of(kind: int, margins: np.ndarray) -> np.ndarray:
+    """Φ'(-y f): how fast Φ rises where the margin falls."""
+    if kind == Loss.EXPONENTIAL:
+        return np.exp(-margins)
+    return np.exp(-np.logaddexp(0.0, margins)) / np.log(2.0)
+
+
+def chances_of(kind: int, f: np.ndarray) -> np.ndarray:
+    """The chance of label 1 for which the score f has the least mean Φ: σ(2 f), or σ(f) with the logistic loss."""
+    return np.exp(-np.logaddexp(0.0, -2.0 * f if kind == Loss.EXPONENTIAL else -f))
 
 
 # --- which thresholds ------------------------------------------------------------------------------------------------

@@ -6,7 +6,15 @@ same way.
 
 from fedrepro.papers.multi_source.chosen import PICKED
 from fedrepro.papers.multi_source.trials import convex, problems
-from fedrepro.papers.multi_source.trials.boosting import BALANCED, FEW_CLIENTS, PLAIN, PLAIN_SMOOTHED, on_pictures
+from fedrepro.papers.multi_source.trials.boosting import (
+    BALANCED,
+    FEW_CLIENTS,
+    LOGISTIC,
+    LOGISTIC_SMOOTHED,
+    PLAIN,
+    PLAIN_SMOOTHED,
+    on_pictures,
+)
 from fedrepro.papers.multi_source.trials.convex import FEDAVG, SCAFFOLD, to_fixed_point, to_optimum
 from fedrepro.papers.multi_source.trials.domains import AFL, APPROX, towards_maximum, with_domains
 from fedrepro.papers.multi_source.trials.images import EVERY_STEP, METHODS, on_images
@@ -289,7 +297,7 @@ def _on_pictures(parameters) -> dict[str, Study]:
         "rounds": parameters.pictures_rounds,
         "points": parameters.pictures_rounds // 10 + 1,
     }
-    methods = (ADABOOST, BALANCED, MULTIBOOST, SMOOTHED, PLAIN, PLAIN_SMOOTHED)
+    methods = (ADABOOST, BALANCED, MULTIBOOST, SMOOTHED, PLAIN, PLAIN_SMOOTHED, LOGISTIC, LOGISTIC_SMOOTHED)
     boosted = [{"method": method} | sizes for method in methods]
     federated = {"method": FED_MULTIBOOST, "initial_step": INITIAL_STEP} | sizes
     boosted += [federated, federated | {"clients_per_round": FEW_CLIENTS}]

@@ -86,10 +86,14 @@ CALLS = {
     ),
     "multiboost": (algorithms.multiboost, (FEDERATION,), {**ROUNDS, "test": FEDERATION}),
     "multiboost-uniform": (algorithms.multiboost, (FEDERATION,), {**ROUNDS, "domain_posterior": "uniform"}),
+    "multiboost-logistic": (algorithms.multiboost, (FEDERATION,), {**ROUNDS, "loss": "logistic", "step": "smoothed"}),
     "multiboost-given": (algorithms.multiboost, (FEDERATION,), {**ROUNDS, "domain_posterior": soft}),
     "fed_multiboost": (
         algorithms.fed_multiboost, (FEDERATION,),
         {**ROUNDS, "initial_step": 0.3, "clients_per_round": 2, "stumps_per_round": 9, "test": FEDERATION},
+    ),
+    "fed_multiboost-logistic": (
+        algorithms.fed_multiboost, (FEDERATION,), {**ROUNDS, "initial_step": 0.3, "loss": "logistic"},
     ),
     "fedboost": (algorithms.fedboost, (WORDS, unigrams(WORDS)), MIXED | {"clients_per_round": 3}),
     "fedboost-skips": (algorithms.fedboost, (WORDS, unigrams(WORDS)), MIXED | {"draws": "skips"}),

@@ -35,10 +35,18 @@ def soft(x):
 
 
 @pytest.mark.parametrize("values", [0, 1], ids=["numbers", "ties"])
+@pytest.mark.parametrize("loss", ["exponential", "logistic"])
 @pytest.mark.parametrize("seed", range(4))
-def test_with_all_clients_and_all_stumps_it_is_multiboost_with_the_same_steps(seed, values):
+def test_with_all_clients_and_all_stumps_it_is_multiboost_with_the_same_steps(seed, loss, values):
     federation = wards(seed, values=values)
-    settings = {"rounds": 25, "initial_step": 0.5, "domain_posterior": soft, "thresholds": None, "test": wards(9)}
+    settings = {
+        "loss": loss,
+        "rounds": 25,
+        "initial_step": 0.5,
+        "domain_posterior": soft,
+        "thresholds": None,
+        "test": wards(9),
+    }
     central = multiboost(federation, step="decaying", **settings)
     federated = fed_multiboost(federation, **settings)
     for name in MEMBERS:
@@ -210,6 +218,7 @@ MISTAKES = {
     "clients": (FINE, {"clients_per_round": 5}, "clients_per_round=5 is not a whole number from 1 to 4"),
     "stumps": (FINE, {"stumps_per_round": 9}, "more stumps than there are: choose 1 to 8"),
     "no-stumps": (FINE, {"stumps_per_round": 0}, "stumps_per_round=0 is not a whole number"),
+    "loss": (FINE, {"loss": "hinge"}, "loss='hinge' is not known: choose from 'exponential', 'logistic'"),
     "step": (FINE, {"initial_step": 0.0}, "initial_step=0.0 is not a positive number"),
     "rounds": (FINE, {"rounds": 0}, "rounds=0 is not a whole number"),
     "thresholds": (FINE, {"thresholds": -1}, "thresholds=-1 is not a whole number"),

@@ -50,16 +50,19 @@ def rivals(n=200):
 
 @pytest.mark.parametrize("values", [0, 1], ids=["numbers", "ties"])
 @pytest.mark.parametrize("step", ["line-search", "decaying"])
+@pytest.mark.parametrize("loss", ["exponential", "logistic"])
 @pytest.mark.parametrize("seed", range(3))
-def test_it_agrees_with_its_twin(seed, step, values):
+def test_it_agrees_with_its_twin(seed, loss, step, values):
     federation = sources(seed, values=values)
-    trace = multiboost(federation, rounds=8, step=step, initial_step=0.6, domain_posterior=soft, evaluate=[8])
+    how = {"loss": loss, "step": step, "initial_step": 0.6, "domain_posterior": soft}
+    trace = multiboost(federation, rounds=8, **how, evaluate=[8])
     y = 2.0 * federation.y - 1
     given_step = None if step == "line-search" else lambda t: 0.6 / np.sqrt(t)
-    members, f = naive.multiboost(federation.x, y, federation.domains, soft(federation.x), 8, given_step)
+    members, f = naive.multiboost(federation.x, y, federation.domains, soft(federation.x), 8, given_step, loss)
     for at, name in enumerate(MEMBERS):
         np.testing.assert_allclose(trace.final[name], [one[at] for one in members], atol=1e-9, err_msg=name)
-    losses = [np.exp(-y * f)[federation.domains == k].mean() for k in range(3)]
+    phi, _ = naive.phi(-y * f, loss)
+    losses = [phi[federation.domains == k].mean() for k in range(3)]
     np.testing.assert_allclose(trace["loss"][-1], losses, atol=1e-9)
     errors = [(y * f <= 0)[federation.domains == k].mean() for k in range(3)]
     np.testing.assert_allclose(trace["error"][-1], errors)
@@ -82,19 +85,24 @@ def test_the_first_round_by_hand():
     np.testing.assert_array_equal(trace["loss"][0], [1, 1])
 
 
-@given(st.integers(0, 10_000), st.sampled_from(["uniform", None, soft]))
-@settings(deadline=None, max_examples=15)
-def test_the_worst_domains_loss_never_increases(seed, posterior):
-    trace = multiboost(sources(seed, values=seed % 2), rounds=25, domain_posterior=posterior, evaluate=26)
+LOSSES = st.sampled_from(["exponential", "logistic"])
+
+
+@given(st.integers(0, 10_000), st.sampled_from(["uniform", None, soft]), LOSSES)
+@settings(deadline=None, max_examples=25)
+def test_the_worst_domains_loss_never_increases(seed, posterior, loss):
+    given_data = sources(seed, values=seed % 2)
+    trace = multiboost(given_data, rounds=25, loss=loss, domain_posterior=posterior, evaluate=26)
     worst = trace["loss"].max(axis=1)
     assert len(worst) == 26
     assert (np.diff(worst) <= 1e-13).all()
 
 
-@given(st.integers(0, 10_000), st.sampled_from([5.0, 100.0]))
-@settings(deadline=None, max_examples=15)
-def test_the_soft_maximum_never_increases(seed, mu):
-    trace = multiboost(sources(seed), rounds=25, step="smoothed", smoothing=mu, domain_posterior=soft, evaluate=26)
+@given(st.integers(0, 10_000), st.sampled_from([5.0, 100.0]), LOSSES)
+@settings(deadline=None, max_examples=25)
+def test_the_soft_maximum_never_increases(seed, mu, loss):
+    how = {"loss": loss, "step": "smoothed", "smoothing": mu, "domain_posterior": soft}
+    trace = multiboost(sources(seed), rounds=25, **how, evaluate=26)
     losses = trace["loss"]
     soft_maximum = losses.max(axis=1) + np.log(np.exp(mu * (losses - losses.max(axis=1)[:, None])).sum(axis=1)) / mu
     assert (np.diff(soft_maximum) <= 1e-13).all()
@@ -162,6 +170,23 @@ def test_it_is_adaboost_with_the_same_rule_for_ties(seed):
     assert found == [stump.place_ for stump in oracle.estimators_]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_with_one_domain_and_the_logistic_loss_it_comes_to_logistic_regression(seed):
+    """Two features of two values each: three stumps, whose best weights an outside solver finds."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 2, (200, 2)).astype(float)
+    y = (rng.random(200) < 1 / (1 + np.exp(1.5 - x @ [2.0, 1.0]))).astype(int)
+    says, sign = np.column_stack([2 * x - 1, np.ones(200)]), 2 * y - 1
+
+    def mean(weights):
+        return np.logaddexp(0, -sign * (says @ weights)).mean() / np.log(2)
+
+    trace = multiboost(Federation.from_arrays(x, y), rounds=200, loss="logistic", domain_posterior="uniform")
+    best = minimize(mean, np.zeros(3), method="BFGS")
+    assert trace["loss"][-1, 0] == pytest.approx(best.fun, abs=1e-9)
+    np.testing.assert_allclose(trace.predict_proba(x)[:, 1], 1 / (1 + np.exp(-says @ best.x)), atol=1e-4)
+
+
 # --- where it stalls -------------------------------------------------------------------------------------------------
 
 
@@ -181,6 +206,12 @@ def test_the_printed_line_search_stalls_where_others_go_on():
     assert possible == pytest.approx(0.8, abs=1e-3)  # of the weak feature alone: 2 √(0.2 · 0.8)
     assert smoothed["loss"][-1].max() == pytest.approx(possible, abs=np.log(2) / 100)
     assert smoothed["error"][-1].max() <= 0.2
+    # Not for its Φ: at f = 0 another one scales every slope by the same number.
+    logistic = {"rounds": 300, "loss": "logistic", "domain_posterior": "uniform"}
+    np.testing.assert_array_equal(multiboost(federation, **logistic)["loss"], 1.0)
+    entropy = -0.2 * np.log2(0.2) - 0.8 * np.log2(0.8)
+    found = multiboost(federation, **logistic, step="smoothed")["loss"][-1].max()
+    assert found == pytest.approx(entropy, abs=np.log(2) / 100)
     # Steps η_0 / √t move, but back and forth: each domain in turn asks for the strong feature with its own sign.
     decaying = multiboost(federation, rounds=300, domain_posterior="uniform", step="decaying", initial_step=0.5)
     assert decaying["loss"].max(axis=1).min() == 1.0
@@ -286,6 +317,7 @@ MISTAKES = {
     "no-features": (Federation.from_arrays(None, [0, 1]), {}, "has no features"),
     "constant": (Federation.from_arrays(np.ones((4, 2)), [0, 1, 0, 1]), {}, "Every feature is constant.*that vary"),
     "rounds": (FINE, {"rounds": 0}, "rounds=0 is not a whole number of at least 1"),
+    "loss": (FINE, {"loss": "hinge"}, "loss='hinge' is not known: choose from 'exponential', 'logistic'"),
     "step": (FINE, {"step": "newton"}, "step='newton' is not known: choose from 'line-search'"),
     "smoothing": (FINE, {"step": "smoothed", "smoothing": -1.0}, "smoothing=-1.0 is not a positive"),
     "initial": (FINE, {"step": "decaying"}, "initial_step is missing: give η_0"),

@@ -395,6 +395,11 @@ def test_boosting_on_three_questions(made_up):
     for trace in (smoothed, federated):
         assert trace["error"].shape == (3, 3) and trace["error"][-1].max() < 100  # before the first round, too
     assert smoothed["largest_loss"][-1] < 1.0
+    printed, logistic = (
+        boosting.on_pictures(method=name, **settings) for name in (boosting.LOGISTIC, boosting.LOGISTIC_SMOOTHED)
+    )
+    assert printed["largest_loss"][-1] <= 1.0 and logistic["largest_loss"][-1] < 1.0
+    assert (logistic["largest_loss"][1:] != smoothed["largest_loss"][1:]).all()
     pooled, alike = (boosting.on_pictures(method=name, **settings) for name in (boosting.ADABOOST, boosting.BALANCED))
     assert pooled["error"].shape == alike["error"].shape and (pooled["error"] != alike["error"]).any()
 

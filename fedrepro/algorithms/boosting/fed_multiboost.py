@@ -27,7 +27,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fedrepro.algorithms.arguments import check_count, checked_clients, evaluation_steps
+from fedrepro.algorithms.arguments import check_count, checked_clients, chosen, evaluation_steps
 from fedrepro.algorithms.boosting.fed_posterior import fed_domain_posterior
 from fedrepro.algorithms.boosting.multiboost import (
     Ensemble,
@@ -48,6 +48,7 @@ from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.kernels import stumps as kernels
+from fedrepro.kernels.stumps import Loss
 from fedrepro.models.domain_posterior import DomainPosterior, flat_features
 from fedrepro.models.stumps import Stumps, stumps_from, summary_of
 from fedrepro.streams import stream
@@ -62,6 +63,7 @@ def fed_multiboost(
     *,
     rounds: int,
     initial_step: float,
+    loss: Literal["exponential", "logistic"] = "exponential",
     clients_per_round: int | None = None,
     stumps_per_round: int | None = None,
     domain_posterior: Literal["uniform"] | Posterior | None = None,
@@ -71,7 +73,7 @@ def fed_multiboost(
     callbacks: Sequence[Callback] = (),
     seed: int = 0,
 ) -> Trace:
-    """Boost stumps for the domain with the largest exponential loss, by clients that keep their samples.
+    """Boost stumps for the domain with the largest loss, by clients that keep their samples.
 
     Parameters
     ----------
@@ -79,6 +81,8 @@ def fed_multiboost(
         Features, labels 0 and 1, clients and domains.
     rounds, initial_step
         T, and η_0 of the steps η_0 / √t.
+    loss
+        Φ, as in `multiboost`.
     clients_per_round
         r: how many of the clients that hold a domain are asked about it in a round (all where there are fewer); by
         default all of them.
@@ -104,13 +108,14 @@ def fed_multiboost(
         the drawn stumps, and back an edge of each of these.
     """
     check_count("rounds", rounds)
+    kind = chosen("loss", loss, Loss)
     check_initial_step(initial_step)
     check_thresholds(thresholds)
     r = checked_clients(clients_per_round, federation.n_clients)
     traffic = Traffic()
     posterior = _posterior(domain_posterior, federation, seed, traffic)
-    sources = Sources(federation, posterior)
-    on_test = None if test is None else Sources(test, posterior, like=sources)
+    sources = Sources(federation, posterior, kind)
+    on_test = None if test is None else Sources(test, posterior, kind, like=sources)
     stumps = _stumps_of_clients(federation, thresholds, traffic)
     s = _checked_stumps(stumps_per_round, len(stumps))
     cells = _cells(federation, sources, stumps)
@@ -134,9 +139,9 @@ def fed_multiboost(
             asked = [_select_clients(cells[k], k, r, seed, t) for k in range(len(cells))]  # line 4
             _broadcast(asked, t - 1, known, traffic)  # line 3
             candidates = _select_stumps(len(stumps), s, seed, t)  # line 11
-            k, chosen, sign = _choose(sources, stumps, asked, candidates, traffic)  # lines 5 to 17
+            k, stump, sign = _choose(sources, stumps, asked, candidates, traffic)  # lines 5 to 17
             step = initial_step / np.sqrt(t)  # line 18
-            member = Member(k, *stumps.place(chosen), sign)
+            member = Member(k, *stumps.place(stump), sign)
             ensemble.add(member, step)  # line 19
             sources.follow(member, step)
             if on_test is not None:
@@ -241,21 +246,21 @@ def _choose(
     sources: Sources, stumps: Stumps, asked: list[list[Cell]], candidates: np.ndarray, traffic: Traffic
 ) -> tuple[int, int, float]:
     """Lines 5 to 17: the predictor (k, r) of the worst domains with the largest edge, and its sign."""
-    losses = sources.losses()
+    losses, slopes = sources.losses(), sources.slopes()
     sizes = np.array([sum(cell.size for cell in of_domain) for of_domain in asked])
     sums, z = np.zeros(len(asked)), np.zeros(len(asked))
     for k, of_domain in enumerate(asked):  # line 5
         for cell in of_domain:  # line 6
             mean = losses[cell.samples].mean()  # line 7
             sums[k] += cell.size * mean  # line 9, weighted
-            z[k] += losses[cell.samples].sum()  # lines 8 and 10
+            z[k] += slopes[cell.samples].sum()  # lines 8 and 10
             traffic.received += 2  # the mean and Z
-    best, chosen = -1.0, (0, 0, 1.0)
+    best, found = -1.0, (0, 0, 1.0)
     for k in worst_domains(sums / sizes):  # lines 9 and 12
         edges, scale = np.zeros(candidates.size), 0.0
         for cell in asked[k]:  # line 13
             traffic.sent += 2 + (candidates.size if candidates.size < len(stumps) else 0)  # k, Z, and which stumps
-            distribution = losses[cell.samples] / z[k]  # line 15
+            distribution = slopes[cell.samples] / z[k]  # line 15
             v = distribution * sources.y[cell.samples] * sources.shares[cell.samples, k]
             edges += stumps.edges(cell.codes, v[:, None])[candidates, 0]  # line 16
             traffic.received += candidates.size
@@ -263,8 +268,8 @@ def _choose(
         at = kernels.first_largest(edges, scale)
         edge = z[k] / sizes[k] * abs(edges[at])
         if edge > best * (1 + kernels.TIE):  # line 17; of equals the first
-            best, chosen = edge, (int(k), int(candidates[at]), sign_of(edges[at]))
-    return chosen
+            best, found = edge, (int(k), int(candidates[at]), sign_of(edges[at]))
+    return found
 
 
 def _checked_stumps(stumps_per_round: int | None, n: int) -> int:

@@ -11,7 +11,7 @@ On a federation of one's own::
     federation = Federation.from_arrays(x, y, domains=hospital)
     trace = multiboost(federation, rounds=200)
 
-With one domain it is AdaBoost.
+With one domain it is AdaBoost; with ``loss="logistic"``, coordinate descent on the mean logistic loss.
 
 What the figure leaves open, and what it gets wrong:
 
@@ -31,12 +31,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fedrepro.algorithms.arguments import check_count, check_known, check_positive, evaluation_steps
+from fedrepro.algorithms.arguments import check_count, check_known, check_positive, chosen, evaluation_steps
 from fedrepro.algorithms.resuming import restore
 from fedrepro.calls import checked
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.kernels import stumps as kernels
+from fedrepro.kernels.stumps import Loss
 from fedrepro.models.domain_posterior import (
     DomainPosterior,
     domain_sizes,
@@ -44,7 +45,7 @@ from fedrepro.models.domain_posterior import (
     flat_features,
     uniform_posterior,
 )
-from fedrepro.models.stumps import Stumps, boosted_scores, said, signed_labels, stumps_on
+from fedrepro.models.stumps import Stumps, boosted_scores, losses_of, said, signed_labels, slopes_of, stumps_on
 from fedrepro.models.trained.boosted import FITTED, GIVEN, UNIFORM, BoostedStumps
 from fedrepro.trace import Callback, Recorder, Trace
 
@@ -58,6 +59,7 @@ def multiboost(
     *,
     rounds: int,
     domain_posterior: Literal["uniform"] | Posterior | None = None,
+    loss: Literal["exponential", "logistic"] = "exponential",
     step: Literal["line-search", "smoothed", "decaying"] = "line-search",
     smoothing: float = 100.0,
     initial_step: float | None = None,
@@ -67,7 +69,7 @@ def multiboost(
     callbacks: Sequence[Callback] = (),
     seed: int = 0,
 ) -> Trace:
-    """Boost stumps for the domain with the largest exponential loss.
+    """Boost stumps for the domain with the largest loss.
 
     Parameters
     ----------
@@ -78,6 +80,9 @@ def multiboost(
     domain_posterior
         Q(l|x): a function from features, one row per sample, to one row of shares of the domains per sample;
         ``"uniform"`` for 1 / p; by default a softmax regression that is fitted to the samples.
+    loss
+        Φ, of u = -y f: ``"exponential"``, exp(u), which the figure names; ``"logistic"``, log2(1 + exp(u)). Both
+        are convex, and nowhere below the 0-1 loss.
     step
         ``"line-search"``, as printed; ``"smoothed"``, our own, the same for the soft maximum of the domains' losses;
         ``"decaying"``, η_0 / √t.
@@ -99,7 +104,7 @@ def multiboost(
     Returns
     -------
     Trace
-        Columns ``round``, ``loss`` (the exponential loss of each domain), ``error`` (the share of each domain's
+        Columns ``round``, ``loss`` (the mean of Φ of each domain), ``error`` (the share of each domain's
         samples that is misclassified), ``step`` (η_t; 0 where the line search stalls), with ``test`` also
         ``test_loss``, ``test_error`` and ``test_accuracy`` per domain of the test data; ``sent`` and ``received``
         (scalars: the samples come to the server, once). ``final`` holds the predictors in the order of the rounds:
@@ -107,14 +112,15 @@ def multiboost(
         ``posterior_mean``, ``posterior_scale`` where Q was fitted.
     """
     check_count("rounds", rounds)
+    kind = chosen("loss", loss, Loss)
     check_known("step", step, STEPS)
     check_positive("smoothing", smoothing)
     check_thresholds(thresholds)
     if step == "decaying":
         check_initial_step(initial_step)
     posterior = chosen_posterior(domain_posterior, federation, fit_domain_posterior)
-    sources = Sources(federation, posterior)
-    on_test = None if test is None else Sources(test, posterior, like=sources)
+    sources = Sources(federation, posterior, kind)
+    on_test = None if test is None else Sources(test, posterior, kind, like=sources)
     stumps = stumps_on(sources.x, thresholds)
     codes = [stumps.codes(sources.x[sources.of(k)]) for k in range(federation.n_domains)]
     choose = _choose_for_soft_maximum if step == "smoothed" else _choose_for_worst_domains
@@ -141,7 +147,7 @@ def multiboost(
                 else:  # line 11
                     moves = sources.y * sources.said_by(member)
                     limit = smoothing if step == "smoothed" else np.inf
-                    last = kernels.best_step(sources.losses(), moves, sources.offsets, k, limit)
+                    last = kernels.best_step(kind, sources.odds(), moves, sources.offsets, k, limit)
             ensemble.add(member, last)  # line 12
             sources.follow(member, last)
             if on_test is not None:
@@ -235,6 +241,8 @@ class Sources:
     ----------
     x, y, shares
         Features, labels -1 and +1, and Q(l|x), one row per sample.
+    kind
+        Φ, a number of `Loss`.
     offsets
         Domain k holds the samples ``offsets[k]:offsets[k + 1]``.
     order
@@ -243,7 +251,7 @@ class Sources:
         The ensemble's scores.
     """
 
-    def __init__(self, federation: Federation, posterior: Posterior, like: "Sources | None" = None):
+    def __init__(self, federation: Federation, posterior: Posterior, kind: int, like: "Sources | None" = None):
         x, sizes = flat_features(federation), domain_sizes(federation)
         if like is not None and x.shape[1] != like.x.shape[1]:
             raise UserError(f"The test data have {x.shape[1]} features, and the training data {like.x.shape[1]}.")
@@ -251,7 +259,7 @@ class Sources:
         self.x, self.y = x[self.order], signed_labels(federation)[self.order]
         self.offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self.shares = checked_shares(posterior, self.x, sizes.size if like is None else like.shares.shape[1])
-        self.f = np.zeros(len(x))
+        self.f, self.kind = np.zeros(len(x)), kind
 
     @property
     def sizes(self) -> np.ndarray:
@@ -262,9 +270,17 @@ class Sources:
         """The samples of domain k."""
         return slice(self.offsets[k], self.offsets[k + 1])
 
-    def losses(self) -> np.ndarray:
-        """Φ(-y f) = exp(-y f) of every sample, which is Φ' as well."""
+    def odds(self) -> np.ndarray:
+        """exp(-y f) of every sample."""
         return np.exp(-self.y * self.f)
+
+    def losses(self) -> np.ndarray:
+        """Φ(-y f) of every sample."""
+        return losses_of(self.kind, self.y * self.f)
+
+    def slopes(self) -> np.ndarray:
+        """Φ'(-y f) of every sample."""
+        return slopes_of(self.kind, self.y * self.f)
 
     def means(self, values: np.ndarray) -> np.ndarray:
         """The mean of each domain."""
@@ -283,7 +299,7 @@ def evaluated(sources: Sources, on_test: Sources | None) -> dict[str, np.ndarray
     """The columns of a row that come from the present f; a score of 0 is a mistake."""
     row = {"loss": sources.means(sources.losses()), "error": sources.means(1.0 * (sources.y * sources.f <= 0))}
     if not np.isfinite(row["loss"]).all():
-        raise UserError("The exponential loss is no longer finite: choose a smaller step.")
+        raise UserError(f"The {Loss.labels()[sources.kind]} loss is no longer finite: choose a smaller step.")
     if on_test is not None:
         error = on_test.means(1.0 * (on_test.y * on_test.f <= 0))
         row |= {"test_loss": on_test.means(on_test.losses()), "test_error": error, "test_accuracy": 1.0 - error}
@@ -295,30 +311,29 @@ def evaluated(sources: Sources, on_test: Sources | None) -> dict[str, np.ndarray
 
 def _choose_for_worst_domains(stumps: Stumps, codes: list[np.ndarray], sources: Sources, _) -> tuple[int, int, float]:
     """The predictor (k, r) of the worst domains with the largest edge, and its sign."""
-    losses = sources.losses()
-    best, chosen = -1.0, (0, 0, 1.0)
-    for k in worst_domains(sources.means(losses)):  # lines 4 and 5
+    slopes = sources.slopes()
+    best, found = -1.0, (0, 0, 1.0)
+    for k in worst_domains(sources.means(sources.losses())):  # lines 4 and 5
         here = sources.of(k)
-        z = losses[here].sum()  # line 7
-        distribution = losses[here] / z  # line 9
+        z = slopes[here].sum()  # line 7
+        distribution = slopes[here] / z  # line 9
         v = distribution * sources.y[here] * sources.shares[here, k]
         edges = stumps.edges(codes[k], v[:, None])[:, 0]  # 1 - 2 ε of every stump
         r = kernels.first_largest(edges, np.abs(v).sum())
         edge = z / sources.sizes[k] * abs(edges[r])
         if edge > best * (1 + kernels.TIE):  # line 10; of equals the first
-            best, chosen = edge, (int(k), r, sign_of(edges[r]))
-    return chosen
+            best, found = edge, (int(k), r, sign_of(edges[r]))
+    return found
 
 
 def _choose_for_soft_maximum(
     stumps: Stumps, codes: list[np.ndarray], sources: Sources, mu: float
 ) -> tuple[int, int, float]:
     """Ours: the predictor (l, r) along which log(Σ_k exp(μ F_k)) / μ falls most steeply, and its sign."""
-    losses = sources.losses()
-    means = sources.means(losses)
+    means = sources.means(sources.losses())
     pull = np.exp(mu * (means - means.max()))
     pull /= pull.sum()  # the gradient of the soft maximum by the domains' losses
-    per_sample = np.repeat(pull / sources.sizes, sources.sizes) * losses * sources.y
+    per_sample = np.repeat(pull / sources.sizes, sources.sizes) * sources.slopes() * sources.y
     v = per_sample[:, None] * sources.shares
     edges = sum((stumps.edges(codes[k], v[sources.of(k)]) for k in range(len(codes))), start=np.zeros(())).T
     of_domain, r = divmod(kernels.first_largest(edges.ravel(), np.abs(v).sum()), len(stumps))
@@ -356,7 +371,8 @@ def boosted(posterior: Posterior, given: str | Posterior | None, sources: "Sourc
     """How the ensemble predicts."""
     kind = FITTED if isinstance(posterior, DomainPosterior) else UNIFORM if isinstance(given, str) else GIVEN
     features, domains = sources.x.shape[1], sources.shares.shape[1]
-    return BoostedStumps(kind, domains, features, posterior if kind == GIVEN else None)
+    function, loss = posterior if kind == GIVEN else None, Loss.labels()[sources.kind]
+    return BoostedStumps(kind, domains, features, function, loss)
 
 
 def parameters_of(posterior: Posterior) -> dict[str, np.ndarray]:

@@ -1,15 +1,16 @@
 """Boosted stumps: what MultiBoost and FedMultiBoost train."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedrepro.data.federation import Federation
 from fedrepro.errors import UserError
+from fedrepro.kernels.stumps import Loss
 from fedrepro.models.domain_posterior import DomainPosterior, uniform_posterior
 from fedrepro.models.samples import checked_samples
-from fedrepro.models.stumps import boosted_scores, signed_labels
+from fedrepro.models.stumps import boosted_scores, chances_of, losses_of, signed_labels
 from fedrepro.models.trained.evaluation import Evaluation, evaluation, grouped, means
 from fedrepro.models.trained.parametric import refuse_client
 from fedrepro.trace import Answer, Trace
@@ -29,35 +30,36 @@ class BoostedStumps:
         How many there are.
     function
         The function, if it was given and is known.
+    loss
+        Φ, as in `multiboost`.
     """
 
     posterior: str
     domains: int
     features: int
     function: Callable | None = None
+    loss: str = "exponential"
 
     def answer(self, trace: Trace, x, iterate: str, client: str | None, chances: bool) -> Answer:
-        """As in `fedrepro.trace.Trained`; the chance of label 1 is σ(2 f), where the exponential loss is least."""
+        """As in `fedrepro.trace.Trained`; the chance of label 1 is that for which f has the least mean loss."""
         refuse_client(client)
         if iterate == "average":
             raise UserError("Boosting averages no iterates: leave iterate out.")
         f = self._scores(trace, checked_samples(x, self.features))
-        chance = np.exp(-np.logaddexp(0.0, -2.0 * f))
+        chance = chances_of(Loss.number(self.loss), f)
         return Answer((f > 0).astype(np.int64), np.column_stack([1.0 - chance, chance]))
 
     def evaluate(self, trace: Trace, federation: Federation, by: str, iterate: str) -> Evaluation:
-        """As in `fedrepro.trace.Trained`; the loss is the exponential one."""
+        """As in `fedrepro.trace.Trained`; the loss is the mean of Φ."""
         groups = grouped(federation, by)
         signs, f = signed_labels(federation), self._scores(trace, checked_samples(federation.features, self.features))
-        hits = (f > 0) == (signs > 0)
-        return evaluation(
-            groups, by, {"loss": means(groups, np.exp(-signs * f)), "accuracy": means(groups, 1.0 * hits)}
-        )
+        losses, hits = losses_of(Loss.number(self.loss), signs * f), (f > 0) == (signs > 0)
+        return evaluation(groups, by, {"loss": means(groups, losses), "accuracy": means(groups, 1.0 * hits)})
 
     def description(self) -> dict:
         """As in `fedrepro.trace.Trained`."""
         known = {"posterior": self.posterior, "domains": self.domains, "features": self.features}
-        return {"kind": "BoostedStumps", **known}
+        return {"kind": "BoostedStumps", **known, "loss": self.loss}
 
     def arrays(self, trace: Trace) -> dict[str, np.ndarray]:
         """Nothing: the stumps are in the trace."""
@@ -66,7 +68,10 @@ class BoostedStumps:
     @classmethod
     def rebuilt(cls, settings: Mapping, arrays: Mapping[str, np.ndarray]) -> "BoostedStumps":
         """From a description."""
-        return cls(str(settings["posterior"]), int(settings["domains"]), int(settings["features"]))
+        loss = str(settings.get("loss", "exponential"))  # which older files do not name
+        if loss not in Loss.labels():
+            raise ValueError(f"boosting with an unknown loss, {loss!r}")
+        return cls(str(settings["posterior"]), int(settings["domains"]), int(settings["features"]), loss=loss)
 
     def with_code(self, code: Callable) -> "BoostedStumps":
         """With Q(l|x), where a file does not hold it."""
@@ -74,7 +79,7 @@ class BoostedStumps:
             raise UserError(
                 "model must be the function Q(l|x) that the ensemble was trained with, if it was given one."
             )
-        return BoostedStumps(GIVEN, self.domains, self.features, code)
+        return replace(self, function=code)
 
     def _scores(self, trace: Trace, x: np.ndarray) -> np.ndarray:
         if self.posterior == FITTED:

@@ -16,6 +16,7 @@ from fedrepro.streams import stream
 from fedrepro.trace import Trace
 
 ADABOOST, MULTIBOOST, SMOOTHED, FED_MULTIBOOST = "AdaBoost", "MultiBoost", "MultiBoost, smoothed", "FedMultiBoost"
+LOGISTIC, LOGISTIC_SMOOTHED = "MultiBoost, logistic Φ", "MultiBoost, logistic Φ, smoothed"
 BALANCED = "AdaBoost, domains alike"  # a control: pooled pictures, repeated so that no domain weighs more by its size
 PLAIN, PLAIN_SMOOTHED = "MultiBoost, Q = 1/p", "MultiBoost, Q = 1/p, smoothed"  # the ensemble (23)
 CLIENTS = 10  # of every domain
@@ -73,8 +74,9 @@ def on_pictures(
         trace = multiboost(pooled, domain_posterior="uniform", **common)
     else:
         plain = {"domain_posterior": "uniform"} if method in (PLAIN, PLAIN_SMOOTHED) else {}
-        step = "smoothed" if method in (SMOOTHED, PLAIN_SMOOTHED) else "line-search"
-        trace = multiboost(train, step=step, **common, **plain)
+        loss = "logistic" if method in (LOGISTIC, LOGISTIC_SMOOTHED) else "exponential"
+        step = "smoothed" if method in (SMOOTHED, PLAIN_SMOOTHED, LOGISTIC_SMOOTHED) else "line-search"
+        trace = multiboost(train, loss=loss, step=step, **common, **plain)
     columns = {name: trace[name] for name in ("round", "sent", "received", "step")}
     columns |= {"error": 100 * trace["test_error"], "largest_loss": trace["loss"].max(axis=1)}
     return Trace(columns, {})
