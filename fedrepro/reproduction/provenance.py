@@ -15,6 +15,7 @@ from fedrepro.reproduction.paper.parameters import code_cells, studies_name, wit
 from fedrepro.reproduction.paper.schema import declaration, folder
 from fedrepro.reproduction.results import DataRecord, Provenance, Trials, to_json
 
+_WORDS = {"__all__": {"quote", "where", "note"}}  # of figures and tables
 _LIBRARIES = ("numpy", "numba", "scipy", "pandas", "scikit-learn", "matplotlib", "jax")
 
 
@@ -81,8 +82,9 @@ def source_hash(key: str) -> str:
     """Hash of the source that a paper's results depend on: a reference made by other source is stale.
 
     It covers the paper's studies with all that they import, the notebook's code with all that it imports (the paper's
-    claims and checks among it), and the content of ``paper.toml``. Comments and formatting do not count. Nothing is
-    imported for it. It is the same in every version of Python.
+    claims and checks among it), and the content of ``paper.toml``, but for what it says in words about figures and
+    tables: results do not hold that. Comments and formatting do not count. Nothing is imported for it. It is the same
+    in every version of Python.
     """
     from fedrepro.reproduction.study.source_closure import canonical
 
@@ -90,7 +92,7 @@ def source_hash(key: str) -> str:
     content = {
         "modules": sources(key, cells),
         "cells": canonical(cells),
-        "paper": declaration(key).model_dump(mode="json"),
+        "paper": declaration(key).model_dump(mode="json", exclude={"figures": _WORDS, "tables": _WORDS}),
         "folder": folder(key).name,
     }
     return hashlib.sha256(to_json(content)).hexdigest()

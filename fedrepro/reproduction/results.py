@@ -31,11 +31,10 @@ class _Part(BaseModel):
 
 
 class Exhibit(_Part):
-    """What figures and tables have in common: what the paper says and printed, and what ours was made from."""
+    """What figures and tables have in common: what the paper printed, and what ours was made from."""
 
     title: str
     source: str
-    says: str
     published: dict[str, Any]
     seeds: list[int]
     data_sets: dict[str, str | None]  # to the variant that served
@@ -221,7 +220,15 @@ def _upgraded(content: Any) -> dict:
         content["provenance"] = {"trials": None} | content["provenance"]
     if version < 2 and isinstance(content.get("claims"), dict):
         content["claims"] = {name: _claim_of_version_1(claim) for name, claim in content["claims"].items()}
+    for kind in ("figures", "tables"):
+        if isinstance(content.get(kind), dict):
+            content[kind] = {name: _without_words(exhibit) for name, exhibit in content[kind].items()}
     return content
+
+
+def _without_words(exhibit: Any) -> Any:
+    """A figure or table without `says`, which held the paper's sentences and ours: paper.toml has them apart."""
+    return {name: value for name, value in exhibit.items() if name != "says"} if isinstance(exhibit, dict) else exhibit
 
 
 def _claim_of_version_1(claim: Any) -> Any:

@@ -1,6 +1,7 @@
 """Every paper's folder has the same rooms, and imports go one way between them."""
 
 import ast
+import re
 
 import papermill
 import pytest
@@ -9,6 +10,8 @@ from fedrepro.reproduction.paper import declaration, folder, keys
 from fedrepro.reproduction.paper.parameters import code_cells, parameters_cell
 
 PAPERS = "fedrepro.papers"
+A_PLACE = re.compile(r"Abstract|(Section|Appendix) [A-Z\d]+([.-][A-Z\d]+)*")
+OUR_VOICE = re.compile(r"\b(the (paper|survey|authors)|ours|here)\b", re.I)
 MOST_LINES = 250  # of code in a notebook, with comments and empty ones
 
 
@@ -69,3 +72,13 @@ def test_a_notebook_begins_with_its_algorithm_in_five_lines_and_an_explorer(key)
 def test_a_notebook_is_short(key):
     lines = sum(len(cell.source.splitlines()) for cell in code_cells(key))
     assert lines <= MOST_LINES, f"{lines} lines: what draws or lays out a table belongs to papers/{key}/drawings.py"
+
+
+@pytest.mark.parametrize("key", keys())
+def test_the_papers_words_and_ours_are_told_apart(key):
+    """A quotation has its place in the paper and does not speak about the paper; a remark of ours quotes nothing."""
+    for name, exhibit in declaration(key).exhibits.items():
+        if exhibit.quote is not None:
+            assert A_PLACE.fullmatch(exhibit.where or ""), f"{name}: {exhibit.where}"
+            assert not OUR_VOICE.search(exhibit.quote), f"{name}: {exhibit.quote}"
+        assert not set('“”"') & set(exhibit.note or ""), f"{name}: {exhibit.note}"

@@ -368,7 +368,7 @@ class Paper:
         return {key: seconds for study in self._used for key, seconds in self._studies[study].seconds().items()}
 
     def _origin(self, name: str, exhibit: Exhibit, studies: Iterable[str] | None, seeds: Iterable[int] | None) -> dict:
-        """What a figure or table has besides its content: the paper's words, and what it was made from."""
+        """What a figure or table has besides its content: the paper's values, and what it was made from."""
         chosen = [name] if studies is None else list(studies)
         for study in chosen if studies is not None else ():
             _entry(self._studies, study, "study", self.key)
@@ -377,7 +377,6 @@ class Paper:
         return {
             "title": exhibit.title,
             "source": exhibit.source,
-            "says": exhibit.says,
             "published": results.plain(exhibit.published, f"published values of {name}"),
             "seeds": sorted(of_studies if seeds is None else {int(seed) for seed in seeds}),
             "data_sets": {data_set: variant for _, variants in used for data_set, variant in variants.items()},
@@ -393,7 +392,7 @@ class Paper:
         return NoteDisplay(heading, (("not run", str(problem)),))
 
     def _caption(self, exhibit: Exhibit, recorded: results.Figure) -> NoteDisplay:
-        lines = [("the paper", exhibit.says)]
+        lines = exhibit.words
         if exhibit.published:
             lines.append(("published", rounded(exhibit.published)))
         if recorded.seeds:

@@ -125,13 +125,29 @@ class Published(_Strict):
 
 
 class Exhibit(_Strict):
-    """A figure or a table: what the paper says about it, and the values that it printed."""
+    """A figure or a table: the paper's words about it, our remark, and the values that the paper printed."""
 
     title: Prose
     source: Prose
-    says: Prose
+    quote: Prose | None = None  # the paper, word for word: … for what is left out, [ours] for what is put in
+    where: Prose | None = None  # the place of the quotation in the paper
+    note: Prose | None = None  # our remark, which is never shown as the paper's
     published: dict[str, Any] = {}
     numbers: dict[Prose, Published] = {}  # cells of a table, by "row, column"
+
+    @model_validator(mode="after")
+    def _quotations_have_a_place(self):
+        if (self.quote is None) != (self.where is None):
+            raise ValueError("`quote`, a sentence of the paper, and `where`, its place there, stand together")
+        if self.quote is None and self.note is None:
+            raise ValueError("a figure or table needs the paper's words (`quote` and `where`), or a `note` of ours")
+        return self
+
+    @property
+    def words(self) -> list[tuple[str, str]]:
+        """What is said about it as lines of label and text: a quotation is the paper's, a note is ours."""
+        quoted = [(f"the paper, {self.where}", f"“{self.quote}”")] if self.quote else []
+        return quoted + ([("our note", self.note)] if self.note else [])
 
 
 class Axis(_Strict):

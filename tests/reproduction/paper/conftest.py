@@ -54,7 +54,9 @@ noisy = true
 [figures.figure-1]
 title = "Loss against rounds"
 source = "Figure 1, Section 5"
-says = "The loss falls."
+quote = "The loss <falls>."
+where = "Section 5"
+note = "Four rounds are shown."
 [figures.figure-1.published]
 final = 0.125
 rounds = [0, 3]
@@ -62,7 +64,7 @@ rounds = [0, 3]
 [tables.table-1]
 title = "Final losses"
 source = "Table 1"
-says = "The fast method ends lower."
+note = "The paper prints no spread."
 
 [claims.loss-falls]
 text = "The last loss is lower than the first."

@@ -99,6 +99,10 @@ def test_a_path_is_not_a_key(tiny, key):
         ("[profiles.quick]", "[parameter_groups]\nall = ['sedes']\n[profiles.quick]", "'sedes' is not a parameter"),
         ("[profiles.quick]", "[parameter_groups]\nsome = ['seeds']\n[profiles.quick]", "'rate' is in no group"),
         ("[profiles.quick]", f"[parameter_groups]\nall = {ALL + ALL}\n[profiles.quick]", "'seeds' is in two groups"),
+        ('where = "Section 5"\n', "", r"figures\.figure-1: `quote`.* and `where`"),
+        ('quote = "The loss <falls>."\n', "", r"figures\.figure-1: `quote`.* and `where`"),
+        ('note = "The paper prints no spread."', "", r"tables\.table-1: .*needs the paper's words.*`note` of ours"),
+        ('note = "The paper prints no spread."', 'says = "No spread."', r"tables\.table-1\.says: Extra inputs"),
         ("[paper]", "[paper", "is not TOML"),
     ],
 )
@@ -284,6 +288,24 @@ def test_results_hold_what_the_contract_says(tiny, quick_values, tmp_path):
     assert {"commit", "versions", "seconds", "trials", "data", "source", "target"} == set(written["provenance"])
     assert written["provenance"]["trials"]["number"] == 5
     assert summary.counts == {"agrees": 0, "differs": 0, "too small to tell": 0, "full run pending": 2}
+
+
+def test_results_that_mix_the_papers_words_with_ours_can_still_be_read(tiny, quick_values, tmp_path):
+    produce_everything(quick_values).close()
+    path = tmp_path / "output" / "results.json"
+    written = results.load(path)
+    older = written_results(path.parent)
+    older["figures"]["figure-1"]["says"] = older["tables"]["table-1"]["says"] = "The loss falls, we find."
+    path.write_bytes(results.to_json(older))
+    assert results.load(path) == written
+
+
+def test_only_the_papers_words_stand_as_the_papers(tiny, quick_values, monkeypatch):
+    shown = []
+    monkeypatch.setattr("fedrepro.reproduction.paper.recorder._display", lambda *parts: shown.extend(parts))
+    draw(Paper("tiny", parameters=quick_values))
+    assert "  the paper, Section 5: “The loss <falls>.”\n  our note: Four rounds are shown.\n" in repr(shown[-1])
+    assert "<br>the paper, Section 5: “The loss &lt;falls&gt;.”<br>our note: Four" in shown[-1]._repr_html_()
 
 
 def test_a_trial_that_two_studies_share_counts_once(tiny, quick_values, tmp_path):
@@ -599,6 +621,8 @@ def test_what_a_notebook_computes_itself_has_one_thread_whenever_a_library_is_lo
         ("trials.py", "rounds = np.arange(4)", "rounds = np.arange(4)  # four", False),
         ("paper.toml", "ratio = 1e-9", "ratio = 1e-3", True),
         ("paper.toml", "[errata.halving]", "# a comment\n[errata.halving]", False),
+        ("paper.toml", "The loss <falls>.", "The loss fell.", False),
+        ("paper.toml", "The paper prints no spread.", "It prints none.", False),
         ("tiny.ipynb", "four rounds", "five rounds", True),
         ("tiny.ipynb", "# A tiny paper", "# A small paper", False),
     ],

@@ -79,7 +79,9 @@ def test_without_any_run_the_site_shows_the_reference(tiny, output):
     for shown in (
         "A Tiny Paper &lt;on&gt; Halving",
         'src="reference/figures/figure-1.svg"',
-        "The loss falls.",  # what the paper says
+        "<blockquote><p>“The loss &lt;falls&gt;.”</p>",
+        "The paper, Section 5</footer>",
+        "Our note:</span> Four rounds are shown.",
         "&lt;fast&gt;",  # a table's cell
         "0.33 ± 0.02",
         "(0.3)",
