@@ -18,6 +18,7 @@ from fedrepro.models.lstm import LSTM
 from fedrepro.models.networks import CNN
 from fedrepro.models.problem import Problem
 from fedrepro.models.regression import SoftmaxRegression
+from fedrepro.models.trained import rebuilt
 
 OWN_CODE = {  # what a file does not hold
     "fedboost-classes": [likely, unlikely],
@@ -292,3 +293,12 @@ def test_online_ensembles_predict_between_rounds():
     assert online.predict(3) > 0.6
     with pytest.raises(UserError, match="No round is open"):
         online.learn([(0, 1, 0.5)])
+
+
+def test_boosting_names_its_loss_in_a_file_and_older_files_do_not():
+    description = run("multiboost-logistic").model.description()
+    assert description["loss"] == "logistic" and rebuilt(description, {}).description() == description
+    older = {key: value for key, value in description.items() if key != "loss"}
+    assert rebuilt(older, {}).description() == description | {"loss": "exponential"}
+    with pytest.raises(ValueError, match="boosting with an unknown loss, 'hinge'"):
+        rebuilt(description | {"loss": "hinge"}, {})
