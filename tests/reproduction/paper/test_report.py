@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rocrate.rocrate import ROCrate
 
-from fedrepro import Paper, UserError
+from fedrepro import Paper, UserError, __version__
 from fedrepro.reproduction import figures, report, results, verdicts
 from fedrepro.reproduction.paper import declaration, folder, keys
 from fedrepro.reproduction.report.cells import cells
@@ -618,7 +618,12 @@ def test_tables_in_pages_say_what_is_pending(tiny, output):
     edit(tiny.folder / "reference" / "results.json", outdate)
     assert "1 depends, 1 full run pending." in readme("tiny") and "| full run pending | – |" in readme("tiny")
     old = "| paper |\n|---|\n| [Tiny](papers/tiny/tiny.ipynb) (2020) | 9 |\n"
-    page = with_tables(f"<!-- scorecard -->\n{old}<!-- end -->\n<!-- claims tiny -->\n<!-- end -->\n")
+    blocks = (f"<!-- scorecard -->\n{old}", "<!-- counts tiny -->\n", "<!-- claims tiny -->\n")
+    page = with_tables("".join(f"{block}<!-- end -->\n" for block in blocks))
+    version = __version__.partition(".dev")[0]
+    assert f"| 1 |\n\nFull runs made with version {version}: A Tiny Paper <on> Halving." in page
+    assert "-->\n2 claims: 1 depends, 1 full run pending.\nThe committed full run was made with version" in page
+    assert "\nErrata of the paper or its code, with the numbers that show them: 1.\n<!-- end -->" in page
     assert "| [Tiny](papers/tiny/tiny.ipynb) (2020) | 0 | 1 | 0 | 0 | 0 | 0 | 1 |" in page
     assert "| `ends-at-an-eighth` | full run pending | – |" in page and "of-old" not in page
     assert with_tables(page) == page
