@@ -81,7 +81,7 @@ def test_without_any_run_the_site_shows_the_reference(tiny, output):
         "A Tiny Paper &lt;on&gt; Halving",
         'src="reference/figures/figure-1.svg"',
         "<blockquote><p>“The loss &lt;falls&gt;.”</p>",
-        "The paper, Section 5</footer>",
+        "The paper, Section 5</p></blockquote>",
         "Our note:</span> Four rounds are shown.",
         "&lt;fast&gt;",  # a table's cell
         "0.33 ± 0.02",
