@@ -1,6 +1,7 @@
-"""Writes what pages say of the committed references: ``papers/<key>/README.md`` and the tables of README and docs.
+"""Writes what pages say of the committed references: ``papers/<key>/README.md`` and blocks of README and docs.
 
-``python -m fedrepro.reproduction.report.readme`` writes all of them. A table stands between two comments that name it.
+``python -m fedrepro.reproduction.report.readme`` writes all of them. A block stands between two comments that name it:
+``<!-- scorecard -->``, ``<!-- counts KEY -->`` or ``<!-- claims KEY -->``, and ``<!-- end -->``.
 """
 
 import re
@@ -10,8 +11,8 @@ from pathlib import Path
 from fedrepro.reproduction.paper import declaration, folder, keys
 from fedrepro.reproduction.paper.references import place_of, reference
 from fedrepro.reproduction.paper.schema import About
-from fedrepro.reproduction.report.words import in_words
-from fedrepro.reproduction.results import Claim
+from fedrepro.reproduction.report.words import counted, duration, in_words, places, tally
+from fedrepro.reproduction.results import Claim, Results
 from fedrepro.reproduction.verdicts import VERDICTS
 from fedrepro.reproduction.verdicts.agreement import PENDING
 
@@ -78,7 +79,41 @@ def scorecard(before: str = "") -> list[str]:
     for key in sorted(keys(), key=lambda key: list(called).index(key) if key in called else len(called)):
         name = called.get(key, f"[{declaration(key).paper.title}](papers/{key}/{key}.ipynb)")
         lines.append(f"| {name} | {' | '.join(str(count) for count in counts_of(key).values())} |")
+    return [*lines, "", *_versions()]
+
+
+def summary(key: str) -> list[str]:
+    """A paper's counts in words: verdicts, the run behind them, published means, errata."""
+    declared, found = declaration(key), reference(key)
+    lines = [f"{counted(len(declared.claims), 'claim')}: {tally(counts_of(key))}."]
+    if found:
+        trials = found.provenance.trials
+        computing = f" ({counted(trials.number, 'trial')}, {duration(trials.seconds)} of computing)" if trials else ""
+        lines.append(f"The committed full run was made with version {_version(found)}{computing}.")
+        for name, table in found.tables.items():
+            if table.numbers:
+                where = declared.tables[name].source.partition(",")[0]
+                held = tally(places(table.numbers.values()))
+                lines.append(f"Of {len(table.numbers)} published means of {where}: {held} what our seeds predict.")
+    if declared.errata:
+        lines.append(f"Errata of the paper or its code, with the numbers that show them: {len(declared.errata)}.")
     return lines
+
+
+def _versions() -> list[str]:
+    """With which version the full runs were made, a sentence each."""
+    made: dict[str, list[str]] = {}
+    for key in keys():
+        found = reference(key)
+        made.setdefault(_version(found) if found else "", []).append(declaration(key).paper.name)
+    said = [
+        f"Full runs made with version {version}: {', '.join(made[version])}." for version in sorted(made) if version
+    ]
+    return [*reversed(said), *([f"There is none of {', '.join(made[''])} yet."] if "" in made else [])]
+
+
+def _version(found: Results) -> str:
+    return found.provenance.versions.get("fedrepro", "unknown").partition(".dev")[0]
 
 
 def counts_of(key: str) -> dict[str, int]:
@@ -89,14 +124,18 @@ def counts_of(key: str) -> dict[str, int]:
 
 
 def with_tables(text: str) -> str:
-    """A page with its tables of results made anew."""
+    """A page with its tables and counts of results made anew."""
 
-    def table(found: re.Match) -> str:
+    def block(found: re.Match) -> str:
         start, kind, key, before, end = found.groups()
-        lines = scorecard(before) if kind == "scorecard" else claims_table(key, by_name=True)
-        return "\n".join([start, *lines, end])
+        make = {
+            "scorecard": lambda: scorecard(before),
+            "counts": lambda: summary(key),
+            "claims": lambda: claims_table(key, by_name=True),
+        }
+        return "\n".join([start, *make[kind](), end])
 
-    return re.sub(r"(<!-- (scorecard|claims) ?(\w*) -->)\n(.*?)(<!-- end -->)", table, text, flags=re.S)
+    return re.sub(r"(<!-- (scorecard|counts|claims) ?(\w*) -->)\n(.*?)(<!-- end -->)", block, text, flags=re.S)
 
 
 def pages(root: Path) -> list[Path]:

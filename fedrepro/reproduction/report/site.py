@@ -122,6 +122,8 @@ def environment(*, for_html: bool = True) -> "Environment":
         "measured": words.measured,
         "undecided": words.undecided,
         "published_lines": words.published_lines,
+        "headline": words.headline,
+        "without_reading": words.without_reading,
         "declared_lines": words.declared_lines,
         "place": words.place,
         "places": words.places,

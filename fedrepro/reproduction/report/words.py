@@ -21,13 +21,18 @@ _NEGATIVE = re.compile(r"(?<![\w.])-(?=\.?\d)")
 # parameters have longer parts.
 _BRACED = re.compile(r"_\{([^{}]*)\}")
 _INDEX = re.compile(
-    r"(?<![^\W\d])(?<![.\d]\.)((?:[^\W\d_][\u0300-\u036f]?|[1∇Σ∂]|min|max|sup|inf|Obj))_(?:([^\W_]{1,3}\*?)(?![\w.]\w)(?!\w)|(\*))"
+    r"(?<![^\W\d])(?<![.\d]\.)((?:[^\W\d_][\u0300-\u036f]?|[1∇Σ∂]|min|max|sup|inf|Obj))_(?:([^\W_²³]{1,3}\*?)(?![²³]?\.\w)(?![^\W²³])|(\*))"
 )
 _EXPONENT = re.compile(r"((?:[^\W_][\u0300-\u036f]?|</sub>|[)\]]))\^(?:\(([^()<>]+)\)|([^\W_]{1,3})(?!\w))")
 _POWER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+−-]?)0*(\d+)(?!\w)")
 _RAISED = str.maketrans("0123456789−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _CODE = re.compile(r"`([^`]+)`")
 _MOST_LISTED = 3  # longer lists are summed up; the paper's page has them all
+_MOST_WORDS = 30  # of what a row of the index says before it is unfolded
+_CLAUSE = re.compile(r"; |(?<!i\.i\.d)\. (?=[A-Z|])")
+# Behind an interval, where another comparison follows: "… [1, 2], on CCPP …", "… [1, 2] on the last one, with …".
+_NEXT_EFFECT = re.compile(r"\](?: \([^()]*\))? and (?=[^;]*\[)|\][^\[\],;]*, (?:and )?(?=[^;]*\[)")
+_READING = re.compile(r" \([^()]*: [^()]*, [^()]*(?:\([^()]*\)[^()]*)*\)(?= (?:holds|fails|is undecided))")
 
 
 def in_words(verdict: str) -> str:
@@ -73,6 +78,38 @@ def short_commit(commit: str) -> str:
         return commit
     digits, plus, mark = commit.partition("+")
     return f"commit {digits[:10]}{plus}{mark}"
+
+
+def headline(sees: str) -> tuple[str, list[str]]:
+    """What we see in at most thirty words, where that can be cut behind a comparison, and the clauses of the rest."""
+    cuts = [(found.start(), found.end(), "") for found in _CLAUSE.finditer(sees)]
+    cuts += [(found.end() - len(_joint(found[0])), found.end(), "… ") for found in _NEXT_EFFECT.finditer(sees)]
+    if not cuts or len(sees.split()) <= _MOST_WORDS:
+        return sees, []
+    short_enough = [cut for cut in cuts if len(sees[: cut[0]].split()) <= _MOST_WORDS]
+    end, begin, joined = max(short_enough) if short_enough else min(cuts)
+    first, *others = _CLAUSE.split(sees[begin:])
+    rest = [joined + first if joined else _sentence(first), *map(_sentence, others)]
+    return _ended(sees[:end]), [_ended(clause) for clause in rest]
+
+
+def _joint(found: str) -> str:
+    """What joins the next comparison to the one before: the end of a match of `_NEXT_EFFECT`."""
+    return next(joint for joint in (", and ", ", ", " and ") if found.endswith(joint))
+
+
+def _sentence(clause: str) -> str:
+    """A clause with a capital, where it begins with a word and not with a symbol."""
+    return clause[:1].upper() + clause[1:] if re.match(r"[a-z]{2}|a ", clause) else clause
+
+
+def _ended(clause: str) -> str:
+    return clause if clause.endswith(".") else f"{clause}."
+
+
+def without_reading(why: str) -> str:
+    """Why a verdict is what it is, without the values of the primary reading, where they are several."""
+    return _READING.sub("", why)
 
 
 def reading(values: Mapping[str, str]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rocrate.rocrate import ROCrate
 
-from fedrepro import Paper, UserError
+from fedrepro import Paper, UserError, __version__
 from fedrepro.reproduction import figures, report, results, verdicts
 from fedrepro.reproduction.paper import declaration, folder, keys
 from fedrepro.reproduction.report.cells import cells
@@ -21,7 +21,8 @@ from fedrepro.reproduction.report.formulas import mathml
 from fedrepro.reproduction.report.handing_on import hand_on
 from fedrepro.reproduction.report.readme import readme, with_tables
 from fedrepro.reproduction.report.site import bibtex, notebook_page, origin
-from fedrepro.reproduction.report.words import cost, prose
+from fedrepro.reproduction.report.words import cost, headline, prose, without_reading
+from fedrepro.reproduction.results import load
 
 FROM_ELSEWHERE = re.compile(r"""src\s*=\s*["']\s*(?:https?:)?//|<link|@import|url\(""")
 
@@ -80,7 +81,7 @@ def test_without_any_run_the_site_shows_the_reference(tiny, output):
         "A Tiny Paper &lt;on&gt; Halving",
         'src="reference/figures/figure-1.svg"',
         "<blockquote><p>“The loss &lt;falls&gt;.”</p>",
-        "The paper, Section 5</footer>",
+        "The paper, Section 5</p></blockquote>",
         "Our note:</span> Four rounds are shown.",
         "&lt;fast&gt;",  # a table's cell
         "0.33 ± 0.02",
@@ -259,7 +260,9 @@ def test_a_pending_claim_stands_apart_and_says_what_was_published(tiny, output):
     index, page = built(output)
     apart = index[index.index('class="waiting"') :]
     row = apart[apart.index('id="tiny--loss-falls"') :].partition("</tr>")[0]
-    assert '<span class="soft">the end:</span> 0.8 nats' in row and "open readings: iterate" in row
+    assert '<span class="soft">the end:</span> 0.8 nats' in row
+    assert "No verdict yet: its full run is pending." in row
+    assert '<a href="tiny/index.html#reading-iterate">Which iterate is meant?</a>' in row
     assert 'id="tiny--ends-at-an-eighth"' not in apart
     assert page.index('id="claim-ends-at-an-eighth"') < page.index('class="claim waiting" id="claim-loss-falls"')
 
@@ -314,7 +317,7 @@ def test_hostile_text_is_escaped(tiny, output):
         ("min_α Σ λ_k B_F(D_k ‖ h)", "min<sub>α</sub> Σ λ<sub>k</sub> B<sub>F</sub>(D<sub>k</sub> ‖ h)"),
         ("ω_ij = 1/L_ij and θ^sh, θ^(i)", "ω<sub>ij</sub> = 1/L<sub>ij</sub> and θ<sup>sh</sup>, θ<sup>(i)</sup>"),
         ("[-1.5, -2] i.i.d. x-3", "[−1.5, −2] i.i.d. x-3"),
-        ("1_k / γ_k", "1<sub>k</sub> / γ<sub>k</sub>"),
+        ("1_k / γ_k, σ_I² + G_α²(r)", "1<sub>k</sub> / γ<sub>k</sub>, σ<sub>I</sub>² + G<sub>α</sub>²(r)"),
         ("∇_α and ∇_{α_l}, 3(α_*² / T)", "∇<sub>α</sub> and ∇<sub>α<sub>l</sub></sub>, 3(α<sub>*</sub>² / T)"),
         ("T^(-1/2), (a K)^(3/4)", "T<sup>−1/2</sup>, (a K)<sup>3/4</sup>"),
         ("Σ_{N_{t−1}} of `lemma-2`", "Σ<sub>N<sub>t−1</sub></sub> of <code>lemma-2</code>"),
@@ -615,7 +618,12 @@ def test_tables_in_pages_say_what_is_pending(tiny, output):
     edit(tiny.folder / "reference" / "results.json", outdate)
     assert "1 depends, 1 full run pending." in readme("tiny") and "| full run pending | – |" in readme("tiny")
     old = "| paper |\n|---|\n| [Tiny](papers/tiny/tiny.ipynb) (2020) | 9 |\n"
-    page = with_tables(f"<!-- scorecard -->\n{old}<!-- end -->\n<!-- claims tiny -->\n<!-- end -->\n")
+    blocks = (f"<!-- scorecard -->\n{old}", "<!-- counts tiny -->\n", "<!-- claims tiny -->\n")
+    page = with_tables("".join(f"{block}<!-- end -->\n" for block in blocks))
+    version = __version__.partition(".dev")[0]
+    assert f"| 1 |\n\nFull runs made with version {version}: A Tiny Paper <on> Halving." in page
+    assert "-->\n2 claims: 1 depends, 1 full run pending.\nThe committed full run was made with version" in page
+    assert "\nErrata of the paper or its code, with the numbers that show them: 1.\n<!-- end -->" in page
     assert "| [Tiny](papers/tiny/tiny.ipynb) (2020) | 0 | 1 | 0 | 0 | 0 | 0 | 1 |" in page
     assert "| `ends-at-an-eighth` | full run pending | – |" in page and "of-old" not in page
     assert with_tables(page) == page
@@ -687,3 +695,49 @@ def test_every_formula_of_a_paper_s_notebook_can_be_typeset(key):
     assert len(formulas) > 10
     for formula in formulas:
         assert mathml(formula).startswith("<math"), formula
+
+
+BIAS = "On Bias A is 25.4 points below the much longer name of B and all that comes with it [14.3, 36.5]"
+CCPP = "on CCPP A is 28.6 points below the much longer name of B and all that comes with it [21.1, 36.1]"
+
+
+@pytest.mark.parametrize(
+    ("sees", "said", "rest"),
+    [
+        (
+            "A is 2 above B [1, 3]; with the log loss 1 [0, 2].",
+            "A is 2 above B [1, 3]; with the log loss 1 [0, 2].",
+            [],
+        ),
+        (f"{BIAS}, {CCPP}; with i.i.d. clients {CCPP}.", f"{BIAS}.", [f"… {CCPP}.", f"With i.i.d. clients {CCPP}."]),
+        (f"{BIAS} on the last iterate, {CCPP}.", f"{BIAS} on the last iterate.", [f"… {CCPP}."]),
+        (f"{BIAS} and {CCPP}. The trivial bound is 1.", f"{BIAS}.", [f"… {CCPP}.", "The trivial bound is 1."]),
+        (f"{BIAS} (published: 1, once); λ stays.", f"{BIAS} (published: 1, once); λ stays.", []),
+        (f"{BIAS}, where 0.1 is allowed; {BIAS}; λ stays.", f"{BIAS}, where 0.1 is allowed.", [f"{BIAS}.", "λ stays."]),
+    ],
+)
+def test_a_row_begins_with_what_can_be_read_at_a_glance(sees, said, rest):
+    assert headline(sees) == (said, rest)
+
+
+@pytest.mark.parametrize("key", keys())
+def test_the_rows_of_the_references_lose_no_number_and_most_are_short(key):
+    claims = load(folder(key) / "reference" / "results.json").claims.values()
+    words = []
+    for claim in claims:
+        said, rest = headline(claim.sees)
+        assert re.findall(r"\d[\d.,]*\d|\d", " ".join([said, *rest])) == re.findall(r"\d[\d.,]*\d|\d", claim.sees)
+        words.append(len(said.split()))
+    assert max(words) <= 40 and sum(count <= 30 for count in words) >= 0.85 * len(words)
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        ("It holds. The primary reading (a b: c, d: e (f, g)) holds.", "It holds. The primary reading holds."),
+        ("The primary reading (iterate: last) fails.", "The primary reading (iterate: last) fails."),
+        ("It fails (3 of 8 instances).", "It fails (3 of 8 instances)."),
+    ],
+)
+def test_a_row_names_one_value_of_the_primary_reading_and_no_list(why, said):
+    assert without_reading(why) == said
