@@ -6,7 +6,9 @@ Sources, with its numbering of the lines (S1 to S14 for the server, C1 to C14 fo
 
 What the pseudo-code leaves open, and what is done here
 --------------------------------------------------------
-- t < r: the mean of line S4 is over the rounds that there are, N_0 among them.
+- t < r: the mean of line S4 is over the rounds that there are, N_0 among them. The figure defines no N_j before N_0.
+  FedJAX (``fedjax/algorithms/agnostic_fed_avg.py``) begins with r copies of N_0, so that with ``window`` above 1 its
+  first r rounds are others than ours, and both are what the figure may mean; with 1 they are the same.
 - A domain that no client of the round holds (N_{t,i} = 0): there is no loss to learn from, so that its weight stays,
   and the others share the rest. Where the whole window has none, its last estimate is kept.
 - Line C10 divides by β^k, which belongs to all samples of the client: a batch's step is short by the share of the
