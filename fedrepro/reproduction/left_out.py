@@ -23,9 +23,12 @@ def names(given: Iterable[str], papers: Mapping[str, Mapping[str, Any]]) -> list
     from fedrepro.reproduction.paper.parameters import as_object, studies_module
     from fedrepro.reproduction.paper.schema import suggestion
 
+    asked = list(given)
+    if not asked:  # then no paper's modules are needed here
+        return []
     known = {key: list(studies_module(key).studies(as_object(values))) for key, values in papers.items()}
     found = []
-    for text in given:
+    for text in asked:
         paper, _, study = text.strip().rpartition(".")
         if paper and paper not in known:
             raise UserError(f"--without {text}: {paper!r} is not among the papers {', '.join(known)}.")
