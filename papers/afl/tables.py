@@ -6,6 +6,7 @@ import numpy as np
 
 from fedrepro.algorithms.domains import CappedSimplex, Simplex, skewness
 from fedrepro.data import language
+from fedrepro.errors import DataUnavailable
 from fedrepro.papers.afl import checks, chosen, claims, studies
 from fedrepro.papers.afl.claims import by_domain, interval, on_uniform, worst_of_each_run
 from fedrepro.papers.afl.section_3 import LinearClass
@@ -128,9 +129,14 @@ def copied_projection(pairs: Mapping[str, Mapping[str, Runs]]) -> list[dict]:
     return found
 
 
-def skewnesses(classes: Mapping[str, LinearClass], tokens: np.ndarray) -> Iterator[dict]:
-    """The skewness of each data set, as it is and as printed, and what Theorem 1 adds at m̄ and at the worst corner."""
-    sizes = {name: one.sizes for name, one in classes.items()} | {"texts, tokens": tokens}
+def skewnesses(classes: Mapping[str, LinearClass], tokens: np.ndarray | None) -> Iterator[dict]:
+    """The skewness of each data set, as it is and as printed, and what Theorem 1 adds at m̄ and at the worst corner.
+
+    ``tokens`` are those of the texts (see `training_tokens`), which have no row where they are None.
+    """
+    sizes = {name: one.sizes for name, one in classes.items()}
+    if tokens is not None:
+        sizes |= {"texts, tokens": tokens}
     for name, each in sizes.items():
         m, p = int(each.sum()), each.size
         row = {"data": name, "domains": p, "m": m, "smallest m_k": int(each.min())}
@@ -141,6 +147,19 @@ def skewnesses(classes: Mapping[str, LinearClass], tokens: np.ndarray) -> Iterat
             row |= {f"ℜ, linear, at {where}": linear.complexity(mixture)[0] if linear else None}
             row |= {f"its closed form at {where}": linear.closed_form(mixture) if linear else None}
         yield row
+
+
+def training_tokens(parameters) -> np.ndarray | None:
+    """How many tokens each domain of the texts has to train on, read with the first seed; None without the texts."""
+    study = studies.studies(parameters)["table-3"]
+    try:
+        texts = {name: identity.rpartition(":")[0] for name, identity in study.identities().items()}
+    except DataUnavailable:
+        return None
+    named = [variant if ":" in variant else f"{name}:{variant}" for name, variant in texts.items()]
+    sizes = {name: next(iter(study.settings))[name] for name in ("vocabulary", "tokens", "share", "held_out")}
+    train = language.documents_and_conversation(*named, **sizes, seed=next(iter(study.seeds))).train
+    return np.bincount(train.domains, minlength=train.n_domains)
 
 
 def counted_tokens(uniform: Runs) -> dict[str, float]:

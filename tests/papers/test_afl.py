@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 
 from fedrepro.algorithms.domains import Simplex
+from fedrepro.data import language
 from fedrepro.data.federation import Federation
-from fedrepro.errors import UserError
+from fedrepro.errors import DataUnavailable, UserError
 from fedrepro.models.regression import LogisticRegression
-from fedrepro.papers.afl import checks, section_3, studies
+from fedrepro.papers.afl import checks, section_3, studies, tables
 from fedrepro.papers.afl import claims as judge
 from fedrepro.papers.afl.trials import classifiers, saddle
 from fedrepro.papers.afl.trials.rows import CopiedProjection, guarded_against, miscounted, named
 from fedrepro.reproduction import figures
 from fedrepro.reproduction.paper import check, declaration, folder, resolve
 from fedrepro.reproduction.paper.parameters import as_object
-from fedrepro.reproduction.study import Runs
+from fedrepro.reproduction.study import Runs, Study
 from fedrepro.reproduction.study.runs import Run
 from fedrepro.reproduction.verdicts import Comparison
 from fedrepro.reproduction.verdicts import judge as judge_comparisons
@@ -336,6 +337,36 @@ def test_complexity_of_the_linear_class_by_all_signs():
     assert abs(found - exact) < 4 * error
     assert exact / np.sqrt(2) <= exact <= linear.closed_form(mixture)
     assert linear.closed_form(mixture) == pytest.approx(np.sqrt(0.09 / 2 + 0.49 * 0.25))
+
+
+def test_tokens_are_counted_before_any_model_is_trained(monkeypatch):
+    asked = {}
+
+    def read(*texts, **sizes):
+        asked.update(sizes, texts=texts)
+        tokens = np.zeros((10, 1))
+        train = Federation.from_arrays(tokens, np.zeros(10, dtype=int), domains=np.repeat([0, 1], [2, 8]))
+        return language.Corpora(train, train, train)
+
+    monkeypatch.setattr(language, "documents_and_conversation", read)
+    found = {"ptb": "mikolov:0a", "cornell_movie_dialogs": "chit_chat:whole:0b"}  # the second is a stand-in
+    monkeypatch.setattr(Study, "identities", lambda study: found)
+    parameters = as_object(resolve(declaration("afl"), "quick", {"lm_share": 0.3}))
+    assert tables.training_tokens(parameters).tolist() == [2, 8]
+    assert asked["texts"] == ("ptb:mikolov", "chit_chat:whole") and asked["share"] == 0.3 and asked["seed"] == 0
+
+    def missing(study):
+        raise DataUnavailable("no texts")
+
+    monkeypatch.setattr(Study, "identities", missing)
+    assert tables.training_tokens(parameters) is None
+
+
+def test_the_table_of_skewness_does_without_the_texts():
+    classes = {"two": linear_on(np.eye(4), np.array([0, 0, 0, 1]))}
+    with_texts = list(tables.skewnesses(classes, np.array([20, 80])))
+    assert [row["𝔰(Δ ‖ m̄) = max m/m_k"] for row in with_texts] == pytest.approx([4.0, 5.0])
+    assert list(tables.skewnesses(classes, None)) == with_texts[:1]
 
 
 def test_categories_are_one_hot():
