@@ -14,6 +14,7 @@ from fedrepro.papers.afl.trials.classifiers import DOCTORATE
 from fedrepro.papers.afl.trials.rows import COPIED, SIMPLEX
 from fedrepro.reproduction.study import Runs
 from fedrepro.reproduction.study.runs import at_hand
+from fedrepro.reproduction.study.study import at_the_edge
 
 SELECTIONS = {"Adult": "adult", "groups": "fairness", "Fashion-MNIST": "fmnist"}  # data -> study `selection-…`
 _CHOSEN = ("step", "step_domains", "steps")
@@ -30,22 +31,30 @@ def as_printed(rows: Mapping[str, Runs], published: Mapping, worst: Callable) ->
 
 def best_sets(selections: Mapping[str, Runs | None], parameters) -> dict[str, list[dict]]:
     """All sets of hyper-parameters, the best first: of every reading of Adult, protected attribute, and data set."""
-    grids = {
-        "Adult": (studies.ADULT_ROWS, studies.ADULT_GRID),
-        "groups": (studies.GROUPS_ROWS, studies.GROUPS_GRID),
-        "Fashion-MNIST": (studies.FMNIST_ROWS, studies.fmnist_grid(parameters)),
-    }
+    rows = {"Adult": studies.ADULT_ROWS, "groups": studies.GROUPS_ROWS, "Fashion-MNIST": studies.FMNIST_ROWS}
+    tried = _grids(parameters)
     return {
-        name: claims.chosen(runs.select(**of), *grids[data])
+        name: claims.chosen(runs.select(**of), rows[data], tried[data])
         for name, (data, of, _) in studies.sets_in_use(parameters).items()
         if (runs := selections[data])
     }
 
 
-def selected(selections: Mapping[str, Runs], best: Mapping[str, list[dict]], shown: int = 5) -> list[dict]:
-    """The best sets of hyper-parameters of each data set."""
+def _grids(parameters) -> dict[str, dict]:
+    """What is tried on each of `SELECTIONS`."""
+    grids = studies.ADULT_GRID, studies.GROUPS_GRID, studies.fmnist_grid(parameters)
+    return dict(zip(SELECTIONS, grids, strict=True))
+
+
+def selected(
+    selections: Mapping[str, Runs], best: Mapping[str, list[dict]], parameters, shown: int = 5
+) -> Iterator[dict]:
+    """The best sets of hyper-parameters of each data set, and which of their values nothing was tried beyond."""
     at_hand(selections)
-    return [{"data": data, "rank": rank} | row for data in best for rank, row in enumerate(best[data][:shown], 1)]
+    tried, in_use = _grids(parameters), studies.sets_in_use(parameters)
+    for name, ranked in best.items():
+        for rank, row in enumerate(ranked[:shown], 1):
+            yield {"data": name, "rank": rank} | row | {"at the edge": at_the_edge(row, tried[in_use[name][0]])}
 
 
 def picked_and_used(best: Mapping[str, list[dict]], parameters) -> dict[str, dict]:

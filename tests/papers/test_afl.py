@@ -19,6 +19,7 @@ from fedrepro.reproduction.paper import check, declaration, folder, resolve
 from fedrepro.reproduction.paper.parameters import as_object
 from fedrepro.reproduction.study import Runs, Study
 from fedrepro.reproduction.study.runs import Run
+from fedrepro.reproduction.study.study import at_the_edge
 from fedrepro.reproduction.verdicts import Comparison
 from fedrepro.reproduction.verdicts import judge as judge_comparisons
 from fedrepro.reproduction.verdicts.comparisons import FEWEST_SEEDS
@@ -816,6 +817,21 @@ def test_the_rule_takes_the_set_with_the_least_shortfall_over_the_rows():
     assert found[0] == pytest.approx(
         {"step": 0.2, "step_domains": 0.01, "steps": 10, "uniform": 0.4, "agnostic": 0.65, "shortfall": 0.05}
     )
+
+
+def test_what_lies_at_the_end_of_a_grid_is_said():
+    parameters = as_object(resolve(declaration("afl"), "full", {}))
+    usual = {"step": 0.1, "step_domains": 0.1, "steps": 5_000}
+    ends = [{"step": 0.01}, {"step": 1.0, "steps": 40_000}, {"step_domains": 0.0001}, {}]
+    best = {"Adult by race": [usual | end for end in ends], "Fashion-MNIST": [usual | {"steps": 40}]}
+    found = list(tables.selected({"groups": runs_with([1.0])}, best, parameters))
+    assert [row["rank"] for row in found] == [1, 2, 3, 4, 1]
+    assert [row["at the edge"] for row in found] == ["step", "step, steps", "step_domains", "no", "step_domains"]
+
+
+def test_the_sets_in_use_for_protected_groups_have_room_on_both_sides():
+    for used in studies.protected(as_object(resolve(declaration("afl"), "full", {}))).values():
+        assert at_the_edge(used, {name: studies.GROUPS_GRID[name] for name in ("step", "steps")}) == "no"
 
 
 def test_the_table_has_our_values_beside_the_published_ones():
