@@ -164,7 +164,7 @@ def _on_adult(parameters) -> dict[str, Study]:
         "variants-adult": (_variants(at_the_end, len(ADULT_DOMAINS)), seeds),
         "copied-projection-adult": (
             [
-                {"trained_on": AGNOSTIC, "attribute": one} | at_the_end | {"within": within}
+                {"trained_on": AGNOSTIC, "attribute": one, "by_row": "right"} | at_the_end | {"within": within}
                 for one in attributes
                 for within in (SIMPLEX, COPIED)
             ],
@@ -192,7 +192,10 @@ def _on_clothes(parameters) -> dict[str, Study]:
         "trade-off-fmnist": ([{"trained_on": AGNOSTIC} | at_the_end | {"step_domains": size} for size in sizes], seeds),
         "variants-fmnist": (_variants(at_the_end, 3), seeds),
         "copied-projection-fmnist": (
-            [{"trained_on": AGNOSTIC} | at_the_end | {"within": within} for within in (SIMPLEX, COPIED)],
+            [
+                {"trained_on": AGNOSTIC, "by_row": "right"} | at_the_end | {"within": within}
+                for within in (SIMPLEX, COPIED)
+            ],
             seeds,
         ),
         "selection-fmnist": (_selection(FMNIST_ROWS, fmnist_grid(parameters), usual), range(parameters.fmnist_folds)),

@@ -237,6 +237,12 @@ def test_variants_are_found_again_among_the_runs():
     assert found["Weighted, p times the steps"][0].settings["steps"] == 30
 
 
+def test_runs_with_the_copied_projection_keep_their_test_rows():
+    made = studies.studies(as_object(resolve(declaration("afl"), "full", {})))
+    for name in ("copied-projection-adult", "copied-projection-fmnist"):
+        assert {one["by_row"] for one in made[name].settings} == {"right"}, name
+
+
 def test_convex_trial_goes_to_the_saddle_point_and_repeats_its_bytes():
     first, again, other = (saddle.to_saddle_point(seed=s, version="stochastic", steps=2_000) for s in (1, 1, 2))
     assert first.to_bytes() == again.to_bytes() != other.to_bytes()
@@ -720,6 +726,28 @@ def test_copied_projection_claims():
     for worst, expected in ((70.1, "reproduced"), (68.0, "not-reproduced")):
         copied = dict.fromkeys(PROJECTED, runs_with([worst, 80.0]))
         assert word("copied-projection-changes-little", judge.changes_little(copied, right, 0.5)) == expected
+
+
+def test_the_claim_on_the_copied_projection_knows_of_single_runs():
+    right, noisy = runs_with([70.0, 80.0]), runs_with([70.0, 80.0], noise=3.0)
+    change = judge.by_domain(noisy)[:, 0] - judge.by_domain(right)[:, 0]
+    assert abs(change.mean()) < 0.5 < abs(change).max()
+    found = judge.changes_little({PROJECTED[2]: noisy}, {PROJECTED[2]: right}, 0.5)
+    (single,) = (one for one in found if one.setting == "single runs" and one.reading["iterate"] == "last")
+    assert single.values == pytest.approx(0.5 - abs(change)) and min(single.values) < 0
+    assert single.instances[0] == "Adult by occupation, seed 0"
+
+
+@pytest.mark.parametrize(("rows_of_worst", "expected"), [(50, "inconclusive"), (500_000, "reproduced")])
+def test_the_claim_on_the_copied_projection_is_judged_over_test_rows_too(rows_of_worst, expected):
+    sizes = [rows_of_worst, 100]
+    # The same share is right, of other rows: they are what the interval has to cover.
+    right, copied = (dict.fromkeys(PROJECTED, with_rows(runs_with([70.0, 80.0]), sizes, seed=at)) for at in (0, 1))
+    found = judge.changes_little(copied, right, 0.5)
+    assert found[0].sample_error == pytest.approx(np.sqrt(2 * 70 * 30 / rows_of_worst), rel=0.2)
+    assert word("copied-projection-changes-little", found) == expected
+    same = judge.changes_little(right, right, 0.5)
+    assert [one.sample_error for one in same if one.test == "equality"] == [0.0] * 8
 
 
 def test_literature_claim():
