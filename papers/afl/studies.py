@@ -51,18 +51,9 @@ VERSIONS = ("stochastic", "mirror", "optimistic", "strongly-convex")
 HORIZONS = (1_000, 3_162, 10_000, 31_623, 100_000, 316_228, 1_000_000)  # steps T on the convex problem
 LONGEST_RESPONSE = 316_228  # of the strongly convex version, whose steps look at all samples
 
-# What is never run in the paper's tables: other gradients, other sets Λ, and objective (6).
-VARIANTS = {
-    "PerDomain, Λ = Δ": {},
-    "Weighted": {"gradient": "weighted"},
-    "Weighted, p times the steps": {"gradient": "weighted", "times": "p"},
-    "Λ: no share above 0.6": {"within": "cap 0.6"},
-    "Λ: within 0.4 of m̄": {"within": "ball 0.4"},
-    "(6), μ = 0.001": {"skewness": 0.001},
-    "(6), μ = 0.01": {"skewness": 0.01},
-    "(6), μ = 0.01, no share above 0.6": {"skewness": 0.01, "within": "cap 0.6"},
-    "(6), γ = 0.001": {"penalty": 0.001},
-}
+# The largest share, and the ℓ₁ distance from m̄, of sets Λ that bind; by the number of domains. With Λ = Δ the largest
+# share of λ^A is 0.73 on Adult and 0.45 on Fashion-MNIST.
+SMALLER_SETS = {2: (0.6, 0.4), 3: (0.4, 0.1)}
 
 
 def studies(parameters) -> dict[str, Study]:
@@ -161,7 +152,7 @@ def _on_adult(parameters) -> dict[str, Study]:
             ],
             seeds,
         ),
-        "variants-adult": (_variants(at_the_end, len(ADULT_DOMAINS)), seeds),
+        "variants-adult": (list(variants(usual, len(ADULT_DOMAINS)).values()), seeds),
         "copied-projection-adult": (
             [
                 {"trained_on": AGNOSTIC, "attribute": one, "by_row": "right"} | at_the_end | {"within": within}
@@ -190,7 +181,7 @@ def _on_clothes(parameters) -> dict[str, Study]:
     declared = {
         "table-2": ([{"trained_on": row, "by_row": "right"} | along for row in FMNIST_ROWS], seeds),
         "trade-off-fmnist": ([{"trained_on": AGNOSTIC} | at_the_end | {"step_domains": size} for size in sizes], seeds),
-        "variants-fmnist": (_variants(at_the_end, 3), seeds),
+        "variants-fmnist": (list(variants(usual, 3).values()), seeds),
         "copied-projection-fmnist": (
             [
                 {"trained_on": AGNOSTIC, "by_row": "right"} | at_the_end | {"within": within}
@@ -208,24 +199,28 @@ def _ending(usual: dict) -> dict:
     return usual | {"evaluate": [usual["steps"]]}
 
 
-def variant(usual: dict, name: str, domains: int) -> dict:
-    """The settings of a variant: of the usual ones, what it changes."""
-    change = dict(VARIANTS[name])
-    if change.pop("times", None):
-        longer = domains * usual["steps"]
-        change |= {"steps": longer, "evaluate": [longer]}
-    return {"trained_on": AGNOSTIC} | usual | change
+def variants(usual: dict, domains: int) -> dict[str, dict]:
+    """What is never run in the paper's tables: other gradients, other sets Λ, and objective (6)."""
+    share, distance = SMALLER_SETS[domains]
+    longer = domains * usual["steps"]
+    changes: dict[str, dict] = {
+        "PerDomain, Λ = Δ": {},
+        "Weighted": {"gradient": "weighted"},
+        "Weighted, p times the steps": {"gradient": "weighted", "steps": longer, "evaluate": [longer]},
+        f"Λ: no share above {share:g}": {"within": f"cap {share:g}"},
+        f"Λ: within {distance:g} of m̄": {"within": f"ball {distance:g}"},
+        "(6), μ = 0.001": {"skewness": 0.001},
+        "(6), μ = 0.01": {"skewness": 0.01},
+        f"(6), μ = 0.01, no share above {share:g}": {"skewness": 0.01, "within": f"cap {share:g}"},
+        "(6), γ = 0.001": {"penalty": 0.001},
+    }
+    return {name: {"trained_on": AGNOSTIC} | _ending(usual) | change for name, change in changes.items()}
 
 
 def by_variant(runs: Runs, usual: dict, domains: int) -> dict[str, Runs]:
     """The runs of every variant."""
-    at_the_end = usual | {"evaluate": [usual["steps"]]}
-    wanted = {name: variant(at_the_end, name, domains) for name in VARIANTS}
+    wanted = variants(usual, domains)
     return {name: Runs([one for one in runs if one.settings == settings]) for name, settings in wanted.items()}
-
-
-def _variants(at_the_end: dict, domains: int) -> list[dict]:
-    return [variant(at_the_end, name, domains) for name in VARIANTS]
 
 
 def _with(sizes: tuple[float, ...], used: float) -> list[float]:

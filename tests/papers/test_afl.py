@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from fedrepro.algorithms.domains import Simplex
+from fedrepro.algorithms import afl
+from fedrepro.algorithms.domains import CappedSimplex, Simplex
 from fedrepro.data import language
 from fedrepro.data.federation import Federation
 from fedrepro.errors import DataUnavailable, UserError
@@ -230,11 +231,28 @@ def test_the_copied_projection_misses_the_simplex_where_the_right_one_has_a_zero
 
 def test_variants_are_found_again_among_the_runs():
     usual = {"steps": 10, "within": "simplex"}
-    at_the_end = usual | {"evaluate": [10]}
-    runs = Runs([Run(one, 0, None) for one in studies._variants(at_the_end, 3)])
+    made = studies.variants(usual, 3)
+    runs = Runs([Run(one, 0, None) for one in made.values()])
     found = studies.by_variant(runs, usual, 3)
-    assert [len(one) for one in found.values()] == [1] * len(studies.VARIANTS)
+    assert {name: len(one) for name, one in found.items()} == dict.fromkeys(made, 1)
     assert found["Weighted, p times the steps"][0].settings["steps"] == 30
+
+
+@pytest.mark.parametrize(("sizes", "acts"), [([40, 40, 40], False), ([20, 40, 60], True)])
+def test_the_regularised_objective_is_plain_afl_where_domains_are_equally_large(sizes, acts):
+    rng, domains = np.random.default_rng(0), np.repeat([0, 1, 2], sizes)
+    y = rng.random(120) < np.array([0.2, 0.5, 0.9])[domains]
+    federation = Federation.from_arrays(rng.normal(size=(120, 2)), y.astype(int), domains=domains)
+    settings = {"steps": 200, "step": 0.1, "step_domains": 0.01, "batch": 5}
+    for mixtures, least in ((Simplex(), 0.0), (CappedSimplex(0.4), 1e-12)):  # that little, so that corners are learned
+        plain, regularised = (
+            afl(federation, LogisticRegression(), mixtures=mixtures, skewness=strength, **settings)
+            for strength in (least, 1.0)
+        )
+        assert np.ptp(plain["mixture"][-1]) > 1e-3  # λ has moved
+        for ours, theirs in ((regularised["mixture"], plain["mixture"]), (regularised.final["w"], plain.final["w"])):
+            assert (abs(ours - theirs).max() > 1e-3) == acts
+            assert acts or ours == pytest.approx(theirs, abs=1e-12)
 
 
 def test_runs_with_the_copied_projection_keep_their_test_rows():
