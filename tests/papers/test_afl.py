@@ -11,7 +11,7 @@ from fedrepro.data import language
 from fedrepro.data.federation import Federation
 from fedrepro.errors import DataUnavailable, UserError
 from fedrepro.models.regression import LogisticRegression
-from fedrepro.papers.afl import checks, section_3, studies, tables
+from fedrepro.papers.afl import checks, drawings, section_3, studies, tables
 from fedrepro.papers.afl import claims as judge
 from fedrepro.papers.afl.trials import classifiers, saddle
 from fedrepro.papers.afl.trials.rows import CopiedProjection, guarded_against, miscounted, named
@@ -182,6 +182,33 @@ def test_every_reading_of_adult_is_trained_with_the_set_that_was_picked_for_it()
     assert [one["attribute"] for one in studies.protected(parameters).values()] == ["sex", "race"]
     other = as_object(resolve(declaration("afl"), "full", {"adult_optimiser": "sgd"}))  # these sets are Adagrad's
     assert {one["step"] for one in studies.adult_readings(other).values()} == {other.adult_step}
+
+
+@pytest.mark.parametrize("first", classifiers.FEATURES)
+def test_accuracy_is_drawn_along_the_steps_with_both_features(first):
+    parameters = as_object(resolve(declaration("afl"), "full", {"adult_features": first}))
+    used = studies.by_features(parameters)
+    assert next(iter(used)) == first and set(used) == set(classifiers.FEATURES)
+    assert used[first] == studies.adult_settings(parameters)
+    for one in studies.studies(parameters)["steps"].settings:
+        assert one["steps"] == studies.LONG and one["accumulator"] == 0.1
+        assert one["step"] == used[one["features"]]["step"]
+    at = {features: [70.0 + place, 80.0] for place, features in enumerate(used)}
+    along = Runs(
+        [
+            run
+            for features, ends in at.items()
+            for row in ("uniform", "agnostic")
+            for run in runs_with(ends, trained_on=row, features=features)
+        ]
+    )
+    fig = figures.Drawing()
+    published = declaration("afl").figures["fairness"].published
+    drawings.along_steps(fig, along, classifiers.ADULT_DOMAINS, published, used)
+    other = list(used)[1]
+    assert list(fig.data) == ["doctorate", "non-doctorate", f"doctorate, {other}"]
+    ends = [panel["uniform, last iterate"]["mean"][-1] for panel in fig.data.values()]
+    assert ends == pytest.approx([70.0, 80.0, 71.0], abs=0.1)
 
 
 def test_the_control_weighs_all_domains_alike():
