@@ -79,20 +79,27 @@ FOUR = {
 _DOTTED = (0, (1, 2))
 
 
-def along_steps(fig: Drawing, along: Runs, domains: Sequence[str], published: Mapping, used: int) -> None:
-    """Accuracy of each domain against the number of steps, of both iterates."""
-    rows = {row: along.select(trained_on=row) for row in ("uniform", "agnostic")}
-    for domain, (ax, name) in enumerate(fig.panels(domains)):
-        for row, runs in rows.items():
+def along_steps(
+    fig: Drawing, along: Runs, domains: Sequence[str], published: Mapping, used: Mapping[str, Mapping]
+) -> None:
+    """Accuracy of each domain against the number of steps, of both iterates; of the first with the other features, too.
+
+    ``used`` holds the settings by features, those of the first panels first.
+    """
+    usual, other = used
+    panels = {name: (name, usual) for name in domains} | {f"{domains[0]}, {other}": (domains[0], other)}
+    for ax, panel in fig.panels(list(panels)):
+        name, features = panels[panel]
+        for row in ("uniform", "agnostic"):
+            runs = along.select(trained_on=row, features=features)
             for iterate in ("last", "average"):
-                values = runs.column(iterate)[:, 1:, domain]
+                values = runs.column(iterate)[:, 1:, domains.index(name)]
                 fig.curve(ax, runs.rounds[1:], values, label=f"{row}, {iterate} iterate", look_as=FOUR[row, iterate])
             line = {"color": figures.look(LOOKS[row]).colour, "linewidth": 1.2, "linestyle": _DOTTED}
             ax.axhline(published[f"adult_{row}"][name], label=f"{row}, published", **line)
-        ax.axvline(used, color="0.6", linewidth=0.8, linestyle=":", zorder=0)
-        ax.set(title=name, xlabel="step", xscale="log")
-    fig.axes[0].set(ylabel="test accuracy, %", ylim=(60, 78))
-    fig.axes[1].set(ylim=(70, 84))
+        ax.axvline(used[features]["steps"], color="0.6", linewidth=0.8, linestyle=":", zorder=0)
+        ax.set(title=panel, xlabel="step", xscale="log", ylim=(60, 80) if name == domains[0] else (70, 84))
+    fig.axes[0].set_ylabel("test accuracy, %")
     fig.legend()
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from fedrepro.algorithms.domains import CappedSimplex, Simplex, skewness
 from fedrepro.data import language
+from fedrepro.errors import DataUnavailable
 from fedrepro.papers.afl import checks, chosen, claims, studies
 from fedrepro.papers.afl.claims import by_domain, interval, on_uniform, worst_of_each_run
 from fedrepro.papers.afl.section_3 import LinearClass
@@ -13,6 +14,7 @@ from fedrepro.papers.afl.trials.classifiers import DOCTORATE
 from fedrepro.papers.afl.trials.rows import COPIED, SIMPLEX
 from fedrepro.reproduction.study import Runs
 from fedrepro.reproduction.study.runs import at_hand
+from fedrepro.reproduction.study.study import at_the_edge
 
 SELECTIONS = {"Adult": "adult", "groups": "fairness", "Fashion-MNIST": "fmnist"}  # data -> study `selection-…`
 _CHOSEN = ("step", "step_domains", "steps")
@@ -29,22 +31,30 @@ def as_printed(rows: Mapping[str, Runs], published: Mapping, worst: Callable) ->
 
 def best_sets(selections: Mapping[str, Runs | None], parameters) -> dict[str, list[dict]]:
     """All sets of hyper-parameters, the best first: of every reading of Adult, protected attribute, and data set."""
-    grids = {
-        "Adult": (studies.ADULT_ROWS, studies.ADULT_GRID),
-        "groups": (studies.GROUPS_ROWS, studies.GROUPS_GRID),
-        "Fashion-MNIST": (studies.FMNIST_ROWS, studies.fmnist_grid(parameters)),
-    }
+    rows = {"Adult": studies.ADULT_ROWS, "groups": studies.GROUPS_ROWS, "Fashion-MNIST": studies.FMNIST_ROWS}
+    tried = _grids(parameters)
     return {
-        name: claims.chosen(runs.select(**of), *grids[data])
+        name: claims.chosen(runs.select(**of), rows[data], tried[data])
         for name, (data, of, _) in studies.sets_in_use(parameters).items()
         if (runs := selections[data])
     }
 
 
-def selected(selections: Mapping[str, Runs], best: Mapping[str, list[dict]], shown: int = 5) -> list[dict]:
-    """The best sets of hyper-parameters of each data set."""
+def _grids(parameters) -> dict[str, dict]:
+    """What is tried on each of `SELECTIONS`."""
+    grids = studies.ADULT_GRID, studies.GROUPS_GRID, studies.fmnist_grid(parameters)
+    return dict(zip(SELECTIONS, grids, strict=True))
+
+
+def selected(
+    selections: Mapping[str, Runs], best: Mapping[str, list[dict]], parameters, shown: int = 5
+) -> Iterator[dict]:
+    """The best sets of hyper-parameters of each data set, and which of their values nothing was tried beyond."""
     at_hand(selections)
-    return [{"data": data, "rank": rank} | row for data in best for rank, row in enumerate(best[data][:shown], 1)]
+    tried, in_use = _grids(parameters), studies.sets_in_use(parameters)
+    for name, ranked in best.items():
+        for rank, row in enumerate(ranked[:shown], 1):
+            yield {"data": name, "rank": rank} | row | {"at the edge": at_the_edge(row, tried[in_use[name][0]])}
 
 
 def picked_and_used(best: Mapping[str, list[dict]], parameters) -> dict[str, dict]:
@@ -128,9 +138,14 @@ def copied_projection(pairs: Mapping[str, Mapping[str, Runs]]) -> list[dict]:
     return found
 
 
-def skewnesses(classes: Mapping[str, LinearClass], tokens: np.ndarray) -> Iterator[dict]:
-    """The skewness of each data set, as it is and as printed, and what Theorem 1 adds at m̄ and at the worst corner."""
-    sizes = {name: one.sizes for name, one in classes.items()} | {"texts, tokens": tokens}
+def skewnesses(classes: Mapping[str, LinearClass], tokens: np.ndarray | None) -> Iterator[dict]:
+    """The skewness of each data set, as it is and as printed, and what Theorem 1 adds at m̄ and at the worst corner.
+
+    ``tokens`` are those of the texts (see `training_tokens`), which have no row where they are None.
+    """
+    sizes = {name: one.sizes for name, one in classes.items()}
+    if tokens is not None:
+        sizes |= {"texts, tokens": tokens}
     for name, each in sizes.items():
         m, p = int(each.sum()), each.size
         row = {"data": name, "domains": p, "m": m, "smallest m_k": int(each.min())}
@@ -141,6 +156,19 @@ def skewnesses(classes: Mapping[str, LinearClass], tokens: np.ndarray) -> Iterat
             row |= {f"ℜ, linear, at {where}": linear.complexity(mixture)[0] if linear else None}
             row |= {f"its closed form at {where}": linear.closed_form(mixture) if linear else None}
         yield row
+
+
+def training_tokens(parameters) -> np.ndarray | None:
+    """How many tokens each domain of the texts has to train on, read with the first seed; None without the texts."""
+    study = studies.studies(parameters)["table-3"]
+    try:
+        texts = {name: identity.rpartition(":")[0] for name, identity in study.identities().items()}
+    except DataUnavailable:
+        return None
+    named = [variant if ":" in variant else f"{name}:{variant}" for name, variant in texts.items()]
+    sizes = {name: next(iter(study.settings))[name] for name in ("vocabulary", "tokens", "share", "held_out")}
+    train = language.documents_and_conversation(*named, **sizes, seed=next(iter(study.seeds))).train
+    return np.bincount(train.domains, minlength=train.n_domains)
 
 
 def counted_tokens(uniform: Runs) -> dict[str, float]:

@@ -8,6 +8,7 @@ from fedrepro.papers.multi_source import checks, chosen, claims, measures, studi
 from fedrepro.papers.multi_source.claims import ALL_CLIENTS, WORST_CLIENT, with_interval
 from fedrepro.papers.multi_source.trials import boosting, convex, images, sources
 from fedrepro.reproduction.study import Runs
+from fedrepro.reproduction.study.study import at_the_edge
 
 NAMES = {
     "IRM, federated": "IRM, two logits",
@@ -62,7 +63,7 @@ def _row(title, method, used, values, picked, runs, rule) -> dict:
     if runs:
         best = picked[title, method] = rule(runs.select(method=method), keys)[0]
         row |= {"picked here": listed(best, keys), "held-out": next(v for k, v in best.items() if "held-out" in k)}
-        row["at the edge"] = ", ".join(key for key in keys if _at_the_edge(best[key], values[key])) or "no"
+        row["at the edge"] = at_the_edge(best, {key: values[key] for key in keys})
         if rule is claims.chosen_by_loss:
             row["for the worst client"] = listed(
                 claims.chosen_by_worst_client(runs.select(method=method), keys)[0], keys
@@ -86,11 +87,6 @@ def picks(tried: Mapping[str, Runs | None], parameters) -> tuple[list[dict], dic
     rows, found = selection(tried)
     named = [{"set": f"{row['problem']}, {row['method']}"} | row for row in rows if "picked here" in row]
     return named, with_picks(chosen.PICKED, found)
-
-
-def _at_the_edge(value, options) -> bool:
-    """Whether something beyond might have been better; of two options each is at an edge."""
-    return not isinstance(value, str) and value in (min(options), max(options))
 
 
 def controls(curves: Mapping[str, Mapping[str, Runs]]) -> Iterator[dict]:

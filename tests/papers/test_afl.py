@@ -5,19 +5,22 @@ import json
 import numpy as np
 import pytest
 
-from fedrepro.algorithms.domains import Simplex
+from fedrepro.algorithms import afl
+from fedrepro.algorithms.domains import CappedSimplex, Simplex
+from fedrepro.data import language
 from fedrepro.data.federation import Federation
-from fedrepro.errors import UserError
+from fedrepro.errors import DataUnavailable, UserError
 from fedrepro.models.regression import LogisticRegression
-from fedrepro.papers.afl import checks, section_3, studies
+from fedrepro.papers.afl import checks, drawings, section_3, studies, tables
 from fedrepro.papers.afl import claims as judge
 from fedrepro.papers.afl.trials import classifiers, saddle
 from fedrepro.papers.afl.trials.rows import CopiedProjection, guarded_against, miscounted, named
 from fedrepro.reproduction import figures
 from fedrepro.reproduction.paper import check, declaration, folder, resolve
 from fedrepro.reproduction.paper.parameters import as_object
-from fedrepro.reproduction.study import Runs
+from fedrepro.reproduction.study import Runs, Study
 from fedrepro.reproduction.study.runs import Run
+from fedrepro.reproduction.study.study import at_the_edge
 from fedrepro.reproduction.verdicts import Comparison
 from fedrepro.reproduction.verdicts import judge as judge_comparisons
 from fedrepro.reproduction.verdicts.comparisons import FEWEST_SEEDS
@@ -76,6 +79,7 @@ def test_every_id_of_the_paper_is_declared():
         "good-intent-fairness",
         "copied-projection-leaves-simplex",
         "copied-projection-changes-little",
+        "copied-projection-changes-no-run",
         "weighted-rademacher-linear",
         "theorem-1",
         "lemma-1",
@@ -181,6 +185,33 @@ def test_every_reading_of_adult_is_trained_with_the_set_that_was_picked_for_it()
     assert {one["step"] for one in studies.adult_readings(other).values()} == {other.adult_step}
 
 
+@pytest.mark.parametrize("first", classifiers.FEATURES)
+def test_accuracy_is_drawn_along_the_steps_with_both_features(first):
+    parameters = as_object(resolve(declaration("afl"), "full", {"adult_features": first}))
+    used = studies.by_features(parameters)
+    assert next(iter(used)) == first and set(used) == set(classifiers.FEATURES)
+    assert used[first] == studies.adult_settings(parameters)
+    for one in studies.studies(parameters)["steps"].settings:
+        assert one["steps"] == studies.LONG and one["accumulator"] == 0.1
+        assert one["step"] == used[one["features"]]["step"]
+    at = {features: [70.0 + place, 80.0] for place, features in enumerate(used)}
+    along = Runs(
+        [
+            run
+            for features, ends in at.items()
+            for row in ("uniform", "agnostic")
+            for run in runs_with(ends, trained_on=row, features=features)
+        ]
+    )
+    fig = figures.Drawing()
+    published = declaration("afl").figures["fairness"].published
+    drawings.along_steps(fig, along, classifiers.ADULT_DOMAINS, published, used)
+    other = list(used)[1]
+    assert list(fig.data) == ["doctorate", "non-doctorate", f"doctorate, {other}"]
+    ends = [panel["uniform, last iterate"]["mean"][-1] for panel in fig.data.values()]
+    assert ends == pytest.approx([70.0, 80.0, 71.0], abs=0.1)
+
+
 def test_the_control_weighs_all_domains_alike():
     assert guarded_against("balanced", federation_of([10, 30])).mixture.tolist() == [0.5, 0.5]
 
@@ -228,11 +259,34 @@ def test_the_copied_projection_misses_the_simplex_where_the_right_one_has_a_zero
 
 def test_variants_are_found_again_among_the_runs():
     usual = {"steps": 10, "within": "simplex"}
-    at_the_end = usual | {"evaluate": [10]}
-    runs = Runs([Run(one, 0, None) for one in studies._variants(at_the_end, 3)])
+    made = studies.variants(usual, 3)
+    runs = Runs([Run(one, 0, None) for one in made.values()])
     found = studies.by_variant(runs, usual, 3)
-    assert [len(one) for one in found.values()] == [1] * len(studies.VARIANTS)
+    assert {name: len(one) for name, one in found.items()} == dict.fromkeys(made, 1)
     assert found["Weighted, p times the steps"][0].settings["steps"] == 30
+
+
+@pytest.mark.parametrize(("sizes", "acts"), [([40, 40, 40], False), ([20, 40, 60], True)])
+def test_the_regularised_objective_is_plain_afl_where_domains_are_equally_large(sizes, acts):
+    rng, domains = np.random.default_rng(0), np.repeat([0, 1, 2], sizes)
+    y = rng.random(120) < np.array([0.2, 0.5, 0.9])[domains]
+    federation = Federation.from_arrays(rng.normal(size=(120, 2)), y.astype(int), domains=domains)
+    settings = {"steps": 200, "step": 0.1, "step_domains": 0.01, "batch": 5}
+    for mixtures, least in ((Simplex(), 0.0), (CappedSimplex(0.4), 1e-12)):  # that little, so that corners are learned
+        plain, regularised = (
+            afl(federation, LogisticRegression(), mixtures=mixtures, skewness=strength, **settings)
+            for strength in (least, 1.0)
+        )
+        assert np.ptp(plain["mixture"][-1]) > 1e-3  # λ has moved
+        for ours, theirs in ((regularised["mixture"], plain["mixture"]), (regularised.final["w"], plain.final["w"])):
+            assert (abs(ours - theirs).max() > 1e-3) == acts
+            assert acts or ours == pytest.approx(theirs, abs=1e-12)
+
+
+def test_runs_with_the_copied_projection_keep_their_test_rows():
+    made = studies.studies(as_object(resolve(declaration("afl"), "full", {})))
+    for name in ("copied-projection-adult", "copied-projection-fmnist"):
+        assert {one["by_row"] for one in made[name].settings} == {"right"}, name
 
 
 def test_convex_trial_goes_to_the_saddle_point_and_repeats_its_bytes():
@@ -336,6 +390,36 @@ def test_complexity_of_the_linear_class_by_all_signs():
     assert abs(found - exact) < 4 * error
     assert exact / np.sqrt(2) <= exact <= linear.closed_form(mixture)
     assert linear.closed_form(mixture) == pytest.approx(np.sqrt(0.09 / 2 + 0.49 * 0.25))
+
+
+def test_tokens_are_counted_before_any_model_is_trained(monkeypatch):
+    asked = {}
+
+    def read(*texts, **sizes):
+        asked.update(sizes, texts=texts)
+        tokens = np.zeros((10, 1))
+        train = Federation.from_arrays(tokens, np.zeros(10, dtype=int), domains=np.repeat([0, 1], [2, 8]))
+        return language.Corpora(train, train, train)
+
+    monkeypatch.setattr(language, "documents_and_conversation", read)
+    found = {"ptb": "mikolov:0a", "cornell_movie_dialogs": "chit_chat:whole:0b"}  # the second is a stand-in
+    monkeypatch.setattr(Study, "identities", lambda study: found)
+    parameters = as_object(resolve(declaration("afl"), "quick", {"lm_share": 0.3}))
+    assert tables.training_tokens(parameters).tolist() == [2, 8]
+    assert asked["texts"] == ("ptb:mikolov", "chit_chat:whole") and asked["share"] == 0.3 and asked["seed"] == 0
+
+    def missing(study):
+        raise DataUnavailable("no texts")
+
+    monkeypatch.setattr(Study, "identities", missing)
+    assert tables.training_tokens(parameters) is None
+
+
+def test_the_table_of_skewness_does_without_the_texts():
+    classes = {"two": linear_on(np.eye(4), np.array([0, 0, 0, 1]))}
+    with_texts = list(tables.skewnesses(classes, np.array([20, 80])))
+    assert [row["𝔰(Δ ‖ m̄) = max m/m_k"] for row in with_texts] == pytest.approx([4.0, 5.0])
+    assert list(tables.skewnesses(classes, None)) == with_texts[:1]
 
 
 def test_categories_are_one_hot():
@@ -690,6 +774,29 @@ def test_copied_projection_claims():
         assert word("copied-projection-changes-little", judge.changes_little(copied, right, 0.5)) == expected
 
 
+@pytest.mark.parametrize(("noise", "expected"), [(0.01, "reproduced"), (3.0, "not-reproduced")])
+def test_the_claim_on_single_runs_with_the_copied_projection(noise, expected):
+    right, noisy = runs_with([70.0, 80.0]), runs_with([70.0, 80.0], noise=noise)
+    change = judge.by_domain(noisy)[:, 0] - judge.by_domain(right)[:, 0]
+    assert abs(change.mean()) < 0.5  # which the mean does not show
+    found = judge.changes_no_run(dict.fromkeys(PROJECTED, noisy), dict.fromkeys(PROJECTED, right), 0.5)
+    assert found[0].values == pytest.approx(np.tile(0.5 - abs(change), 4))
+    assert found[0].instances[-1] == f"Fashion-MNIST, 3 domains, seed {SEEDS[-1]}"
+    assert word("copied-projection-changes-no-run", found) == expected
+
+
+@pytest.mark.parametrize(("rows_of_worst", "expected"), [(50, "inconclusive"), (500_000, "reproduced")])
+def test_the_claim_on_the_copied_projection_is_judged_over_test_rows_too(rows_of_worst, expected):
+    sizes = [rows_of_worst, 100]
+    # The same share is right, of other rows: they are what the interval has to cover.
+    right, copied = (dict.fromkeys(PROJECTED, with_rows(runs_with([70.0, 80.0]), sizes, seed=at)) for at in (0, 1))
+    found = judge.changes_little(copied, right, 0.5)
+    assert found[0].sample_error == pytest.approx(np.sqrt(2 * 70 * 30 / rows_of_worst), rel=0.2)
+    assert word("copied-projection-changes-little", found) == expected
+    same = judge.changes_little(right, right, 0.5)
+    assert [one.sample_error for one in same] == [0.0] * 8
+
+
 def test_literature_claim():
     def trained(perplexity: float, tokens: int = 929_289, **change) -> Runs:
         settings, final = {"units": 200, "epochs": 13} | change, {"tokens": np.array([tokens])}
@@ -785,6 +892,21 @@ def test_the_rule_takes_the_set_with_the_least_shortfall_over_the_rows():
     assert found[0] == pytest.approx(
         {"step": 0.2, "step_domains": 0.01, "steps": 10, "uniform": 0.4, "agnostic": 0.65, "shortfall": 0.05}
     )
+
+
+def test_what_lies_at_the_end_of_a_grid_is_said():
+    parameters = as_object(resolve(declaration("afl"), "full", {}))
+    usual = {"step": 0.1, "step_domains": 0.1, "steps": 5_000}
+    ends = [{"step": 0.01}, {"step": 1.0, "steps": 40_000}, {"step_domains": 0.0001}, {}]
+    best = {"Adult by race": [usual | end for end in ends], "Fashion-MNIST": [usual | {"steps": 40}]}
+    found = list(tables.selected({"groups": runs_with([1.0])}, best, parameters))
+    assert [row["rank"] for row in found] == [1, 2, 3, 4, 1]
+    assert [row["at the edge"] for row in found] == ["step", "step, steps", "step_domains", "no", "step_domains"]
+
+
+def test_the_sets_in_use_for_protected_groups_have_room_on_both_sides():
+    for used in studies.protected(as_object(resolve(declaration("afl"), "full", {}))).values():
+        assert at_the_edge(used, {name: studies.GROUPS_GRID[name] for name in ("step", "steps")}) == "no"
 
 
 def test_the_table_has_our_values_beside_the_published_ones():

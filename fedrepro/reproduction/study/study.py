@@ -39,6 +39,21 @@ def grid(values: Mapping[str, Iterable]) -> list[dict]:
     return [dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())]
 
 
+def at_the_edge(chosen: Mapping, values: Mapping[str, Iterable]) -> str:
+    """Which choices are the least or the largest of the values that were tried, so that others might be better.
+
+    Names have no order, and of two values each is at an edge.
+
+    Examples
+    --------
+    >>> at_the_edge({"step": 0.3, "steps": 500}, {"step": (0.03, 0.1, 0.3), "steps": (200, 500, 1_000)})
+    'step'
+    """
+    tried = {name: list(options) for name, options in values.items() if not isinstance(chosen[name], str)}
+    found = [name for name, options in tried.items() if chosen[name] in (min(options), max(options))]
+    return ", ".join(found) or "no"
+
+
 @dataclass(frozen=True)
 class Study:
     """A grid of settings × seeds, run in parallel, stored, and never run twice.
