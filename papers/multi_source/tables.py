@@ -36,7 +36,7 @@ def _asked(tried: Mapping[str, Runs | None]) -> Iterator[tuple]:
     for name in studies.TITLES:
         for split in studies.SPLITS:
             runs = tried[name] and tried[name].select(split=split)
-            for method, values in studies.image_grids(name).items():
+            for method, values in studies.image_grids(name, split).items():
                 used = studies.image_steps(name, split, method)
                 yield studies.image_title(name, split), method, used, values, runs, claims.chosen_by_loss
     for title, name in studies.COMPARED.items():
@@ -62,7 +62,7 @@ def _row(title, method, used, values, picked, runs, rule) -> dict:
     if runs:
         best = picked[title, method] = rule(runs.select(method=method), keys)[0]
         row |= {"picked here": listed(best, keys), "held-out": next(v for k, v in best.items() if "held-out" in k)}
-        row["at the edge"] = ", ".join(key for key in keys if _at_the_edge(best[key], values[key])) or "no"
+        row["at the edge"] = ", ".join(key for key in keys if _at_the_edge(key, best[key], values[key])) or "no"
         if rule is claims.chosen_by_loss:
             row["for the worst client"] = listed(
                 claims.chosen_by_worst_client(runs.select(method=method), keys)[0], keys
@@ -88,9 +88,9 @@ def picks(tried: Mapping[str, Runs | None], parameters) -> tuple[list[dict], dic
     return named, with_picks(chosen.PICKED, found)
 
 
-def _at_the_edge(value, options) -> bool:
-    """Whether something beyond might have been better; of two options each is at an edge."""
-    return not isinstance(value, str) and value in (min(options), max(options))
+def _at_the_edge(key: str, value, options) -> bool:
+    """Whether something beyond might have been better: not where there is nothing beyond."""
+    return not isinstance(value, str) and value in (min(options), max(options)) and value != studies.LEAST.get(key)
 
 
 def controls(curves: Mapping[str, Mapping[str, Runs]]) -> Iterator[dict]:
@@ -104,9 +104,7 @@ def controls(curves: Mapping[str, Mapping[str, Runs]]) -> Iterator[dict]:
         for against in (images.FEDAVG, images.EVERY_STEP, images.FIXED):
             left = claims.share_left(fedavg, afl, by[against])
             shares = {} if against == images.FEDAVG else left
-            yield _lead(title, afl, by[against], against, shares) | {
-                "last tenth, points": claims.last_tenths(by[against])
-            }
+            yield _lead(title, afl, by[against], against, shares)
         if early := claims.at_traffic_of(fedavg, afl):
             yield _lead(title, early, fedavg, "FedAvg, by AFL's first steps", {})
 
@@ -124,7 +122,7 @@ def _lead(title: str, afl: Runs, other: Runs, name: str, shares: Mapping[str, cl
 
 
 def of_clients(curves: measures.Curves) -> list[dict]:
-    """Accuracy and traffic of every method of Figures 3 to 5."""
+    """Accuracy of every method of Figures 3 to 5, its rise in the last tenth of the steps, and traffic."""
     rows = []
     for name, by in curves.items():
         for split, pair in by.items():
@@ -133,6 +131,7 @@ def of_clients(curves: measures.Curves) -> list[dict]:
                 row = {"data": studies.TITLES[name], "split": split, "method": method}
                 row |= with_interval("all clients", found[ALL_CLIENTS])
                 row |= with_interval("worst client", found[WORST_CLIENT])
+                row |= {"all clients, rise in the last tenth": claims.last_tenths(runs)}
                 rows.append(row | {"scalars sent and received": measures.traffic(runs)})
     return rows
 
