@@ -135,10 +135,13 @@ def _scalars(runs: Runs) -> np.ndarray:
 
 
 def last_tenths(runs: Runs) -> float:
-    """By how much the mean accuracy on all images differs between nine tenths of the steps and their end."""
+    """By how much the mean accuracy on all images differs between nine tenths of the steps and their end.
+
+    Not a number where nobody looked at nine tenths of the steps.
+    """
     curve = runs.column("average_accuracy").mean(axis=0)
-    before = np.argmin(np.abs(runs.rounds - 0.9 * runs.rounds[-1]))
-    return float(curve[-1] - curve[before])
+    before = np.flatnonzero(np.isclose(runs.rounds, 0.9 * runs.rounds[-1]))
+    return float(curve[-1] - curve[before[0]]) if before.size else np.nan
 
 
 def tuned_domains(afl: Runs, tuned: Runs, selection: str) -> list[Comparison]:

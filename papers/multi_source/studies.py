@@ -51,19 +51,25 @@ SELECTION_SHARE = 5
 # Times as many seeds for these choices, whose trials are cheaper; on Adult ten seeds pick otherwise than two.
 MORE_SEEDS = {"adult": 5, "pictures": 5, "digits": 2}
 IMAGE_STEPS = (0.01, 0.03, 0.06, 0.1, 0.2, 0.3, 0.5, 0.9, 1.5)
-# AFL's steps of w and of λ. On MNIST the best of Fashion-MNIST's grid was at its edge (λ) and the controls' best step
-# of w, 0.5, was not in it; on CIFAR-10 0.1 was better than 0.3: the grids were moved.
+# AFL's steps of w and of λ, three of each: they lie around what is best for the data set and split, and were moved
+# until the best was inside. With i.i.d. clients the least step of λ is the best one wherever the grid ends: its limit
+# is the control with λ fixed.
 AFL_STEPS = {
-    "cifar10": {"step": (0.03, 0.1, 0.3), "step_domains": (0.01, 0.1, 1.0)},
-    "mnist": {"step": (0.3, 0.5, 0.9), "step_domains": (0.0001, 0.001, 0.01)},
-    "fashion_mnist": {"step": (0.1, 0.3, 0.9), "step_domains": (0.01, 0.1, 1.0)},
+    ("cifar10", problems.IID): {"step": (0.1, 0.3, 0.9), "step_domains": (0.0001, 0.001, 0.01)},
+    ("cifar10", problems.NON_IID): {"step": (0.1, 0.3, 0.9), "step_domains": (0.0001, 0.001, 0.01)},
+    ("mnist", problems.IID): {"step": (0.3, 0.5, 0.9), "step_domains": (0.00001, 0.0001, 0.001)},
+    ("mnist", problems.NON_IID): {"step": (0.3, 0.5, 0.9), "step_domains": (0.0001, 0.001, 0.01)},
+    ("fashion_mnist", problems.IID): {"step": (0.1, 0.3, 0.9), "step_domains": (0.001, 0.01, 0.1)},
+    ("fashion_mnist", problems.NON_IID): {"step": (0.1, 0.3, 0.9), "step_domains": (0.01, 0.1, 1.0)},
 }
+# Where a grid ends because there is nothing beyond: that is no edge.
+LEAST = {"buffer": 0, "l2": 0.0}
 
 
-def image_grids(name: str) -> dict[str, dict]:
-    """The nine candidates of each method of Figures 3 to 5 on a data set."""
+def image_grids(name: str, split: str) -> dict[str, dict]:
+    """The nine candidates of each method of Figures 3 to 5 on a data set and split."""
     of_w = {"step": IMAGE_STEPS, "step_domains": (None,)}
-    return {method: AFL_STEPS[name] if method == AFL else of_w for method in METHODS}
+    return {method: AFL_STEPS[name, split] if method == AFL else of_w for method in METHODS}
 
 
 def image_title(name: str, split: str) -> str:
@@ -83,37 +89,40 @@ HORIZONS = (32, 100, 316, 1_000, 3_162)  # rounds T at which the bound (6) is tr
 DRIFT_STEPS = (1, 2, 5, 10, 20)  # local steps τ
 MUS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 DOMAINS = (1, 2, 4, 8, 16, 32)
-INITIAL_STEPS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
+INITIAL_STEPS = (0.03, 0.06, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 THREE_QUESTIONS = "three questions"
 INITIAL_STEP = PICKED[THREE_QUESTIONS][FED_MULTIBOOST]["initial_step"]  # η_0 on the pictures
 
-# The comparison: the data set and the parameter that says how many seeds; and six candidates for every method that has
+# The comparison: the data set and the parameter that says how many seeds; and nine candidates for every method that has
 # something to choose.
 SOURCES = {"adult": ("uci_adult", "seeds"), "digits": ("mnist", "digits_seeds")}
 GRIDS = {
     "adult": {
-        FEDAVG: {"step": (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)},
-        SCAFFOLD: {"step": (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)},
-        AFL: {"step": (0.3, 1.0, 3.0), "step_domains": (0.001, 0.01)},
-        AGNOSTIC: {"step": (0.3, 1.0, 3.0), "step_domains": (0.1, 1.0)},
-        APPROX: {"step": (0.3, 1.0, 3.0), "mu": (1.0, 10.0)},
+        FEDAVG: {"step": (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)},
+        SCAFFOLD: {"step": (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)},
+        AFL: {"step": (0.3, 1.0, 3.0), "step_domains": (0.0003, 0.003, 0.03)},
+        AGNOSTIC: {"step": (0.3, 1.0, 3.0), "step_domains": (0.01, 0.1, 1.0)},
+        APPROX: {"step": (0.3, 1.0, 3.0), "mu": (0.1, 1.0, 10.0)},
         FED_MULTIBOOST: {"initial_step": INITIAL_STEPS},
-        FEDERATED_IRM: {"penalty": (0.1, 1.0, 10.0, 100.0, 1_000.0, 10_000.0), "batch": (48,)},
-        F_IRM: {"step": (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)},
-        FL_GAMES: {"step": (0.0003, 0.001, 0.003), "buffer": (1, 5)},
+        FEDERATED_IRM: {"penalty": (0.1, 1.0, 3.0, 10.0, 30.0, 100.0, 1_000.0, 10_000.0, 100_000.0), "batch": (48,)},
+        F_IRM: {"step": (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)},
+        FL_GAMES: {"step": (0.01, 0.03, 0.1), "buffer": (0, 1, 5)},
     },
     "digits": {
-        FEDAVG: {"step": (0.1, 0.2, 0.3, 0.6, 1.0, 2.0)},
-        SCAFFOLD: {"step": (0.03, 0.1, 0.2, 0.3, 0.6, 1.0)},
-        AFL: {"step": (0.6, 1.2, 2.4), "step_domains": (0.1, 1.0)},
-        AGNOSTIC: {"step": (0.1, 0.3, 0.6), "step_domains": (0.1, 1.0)},
-        APPROX: {"step": (0.03, 0.1, 0.3), "mu": (1.0, 10.0)},
-        FED_MULTIBOOST: {"initial_step": (0.5, 1.0, 2.0, 4.0, 8.0, 16.0), "domain_posterior": ("uniform",)},
-        FEDERATED_IRM: {"penalty": (1_000.0, 10_000.0, 100_000.0), "l2": (0.0, 0.002), "batch": (500,)},
-        ONE_LOGIT: {"penalty": (1_000.0, 10_000.0, 100_000.0), "l2": (0.0, 0.002), "batch": (500,)},
-        F_IRM: {"step": (0.001, 0.003, 0.01), "stop_below": (0.6, 0.7)},
-        V_IRM: {"step": (0.1, 0.3, 1.0), "stop_below": (0.6, 0.7)},
-        FL_GAMES: {"step": (0.003, 0.01, 0.03), "buffer": (1, 5), "stop_below": (0.7,)},
+        FEDAVG: {"step": (0.03, 0.1, 0.2, 0.3, 0.6, 1.0, 2.0, 3.0, 6.0)},
+        SCAFFOLD: {"step": (0.01, 0.03, 0.1, 0.2, 0.3, 0.6, 1.0, 2.0, 3.0)},
+        AFL: {"step": (1.2, 2.4, 4.8), "step_domains": (0.01, 0.1, 1.0)},
+        AGNOSTIC: {"step": (0.3, 0.9, 2.7), "step_domains": (0.1, 1.0, 10.0)},
+        APPROX: {"step": (0.3, 0.9, 2.7), "mu": (10_000.0, 100_000.0, 1_000_000.0)},
+        FED_MULTIBOOST: {
+            "initial_step": (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0),
+            "domain_posterior": ("uniform",),
+        },
+        FEDERATED_IRM: {"penalty": (10_000.0, 100_000.0, 1_000_000.0), "l2": (0.0, 0.002, 0.01), "batch": (500,)},
+        ONE_LOGIT: {"penalty": (100_000.0, 1_000_000.0, 10_000_000.0), "l2": (0.0, 0.002, 0.01), "batch": (500,)},
+        F_IRM: {"step": (0.001, 0.003, 0.01), "stop_below": (0.6, 0.7, 0.8)},
+        V_IRM: {"step": (0.1, 0.3, 1.0), "stop_below": (0.6, 0.7, 0.8)},
+        FL_GAMES: {"step": (0.003, 0.01, 0.03), "buffer": (0, 1, 5), "stop_below": (0.7,)},
     },
 }
 UNTUNED = {
@@ -208,7 +217,7 @@ def _on_images(parameters) -> dict[str, Study]:
         candidates = [
             {"method": method} | choice | _for_selection(sizes, split)
             for split in SPLITS
-            for method, values in image_grids(name).items()
+            for method, values in image_grids(name, split).items()
             for choice in grid(values)
         ]
         made[f"selection-{name}"] = Study(

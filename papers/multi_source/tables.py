@@ -37,7 +37,7 @@ def _asked(tried: Mapping[str, Runs | None]) -> Iterator[tuple]:
     for name in studies.TITLES:
         for split in studies.SPLITS:
             runs = tried[name] and tried[name].select(split=split)
-            for method, values in studies.image_grids(name).items():
+            for method, values in studies.image_grids(name, split).items():
                 used = studies.image_steps(name, split, method)
                 yield studies.image_title(name, split), method, used, values, runs, claims.chosen_by_loss
     for title, name in studies.COMPARED.items():
@@ -63,7 +63,7 @@ def _row(title, method, used, values, picked, runs, rule) -> dict:
     if runs:
         best = picked[title, method] = rule(runs.select(method=method), keys)[0]
         row |= {"picked here": listed(best, keys), "held-out": next(v for k, v in best.items() if "held-out" in k)}
-        row["at the edge"] = at_the_edge(best, {key: values[key] for key in keys})
+        row["at the edge"] = at_the_edge(best, {key: values[key] for key in keys}, studies.LEAST)
         if rule is claims.chosen_by_loss:
             row["for the worst client"] = listed(
                 claims.chosen_by_worst_client(runs.select(method=method), keys)[0], keys
@@ -100,9 +100,7 @@ def controls(curves: Mapping[str, Mapping[str, Runs]]) -> Iterator[dict]:
         for against in (images.FEDAVG, images.EVERY_STEP, images.FIXED):
             left = claims.share_left(fedavg, afl, by[against])
             shares = {} if against == images.FEDAVG else left
-            yield _lead(title, afl, by[against], against, shares) | {
-                "last tenth, points": claims.last_tenths(by[against])
-            }
+            yield _lead(title, afl, by[against], against, shares)
         if early := claims.at_traffic_of(fedavg, afl):
             yield _lead(title, early, fedavg, "FedAvg, by AFL's first steps", {})
 
@@ -120,7 +118,7 @@ def _lead(title: str, afl: Runs, other: Runs, name: str, shares: Mapping[str, cl
 
 
 def of_clients(curves: measures.Curves) -> list[dict]:
-    """Accuracy and traffic of every method of Figures 3 to 5."""
+    """Accuracy of every method of Figures 3 to 5, its rise in the last tenth of the steps, and traffic."""
     rows = []
     for name, by in curves.items():
         for split, pair in by.items():
@@ -129,6 +127,7 @@ def of_clients(curves: measures.Curves) -> list[dict]:
                 row = {"data": studies.TITLES[name], "split": split, "method": method}
                 row |= with_interval("all clients", found[ALL_CLIENTS])
                 row |= with_interval("worst client", found[WORST_CLIENT])
+                row |= {"all clients, rise in the last tenth": claims.last_tenths(runs)}
                 rows.append(row | {"scalars sent and received": measures.traffic(runs)})
     return rows
 

@@ -17,7 +17,7 @@ from fedrepro.papers.multi_source.trials import boosting, convex, domains, image
 from fedrepro.reproduction.figures import Drawing
 from fedrepro.reproduction.paper import check, declaration, folder, resolve
 from fedrepro.reproduction.paper.parameters import as_object
-from fedrepro.reproduction.study import Runs
+from fedrepro.reproduction.study import Runs, grid
 from fedrepro.reproduction.study.runs import Run
 from fedrepro.reproduction.verdicts import Comparison, unavailable
 from fedrepro.reproduction.verdicts import judge as judge_by_the_rule
@@ -114,7 +114,7 @@ def test_what_is_picked_takes_the_place_of_what_is_used():
     assert {(row["problem"], row["method"]) for row in rows} == {
         (title, method) for title, methods in PICKED.items() for method in methods
     }
-    errors_at = {0.5: errors(9.0, 20.0), 4.0: errors(5.0, 19.0)}
+    errors_at = {0.5: errors(9.0, 20.0), 8.0: errors(5.0, 19.0)}
     tried["pictures"] = Runs(
         [
             run
@@ -124,7 +124,7 @@ def test_what_is_picked_takes_the_place_of_what_is_used():
     )
     rows, found = tables.selection(tried)
     picked = tables.with_picks(PICKED, found)
-    assert picked["three questions"] == {"FedMultiBoost": {"initial_step": 4.0}}
+    assert picked["three questions"] == {"FedMultiBoost": {"initial_step": 8.0}}
     assert {title: picked[title] for title in picked if title != "three questions"} == {
         title: PICKED[title] for title in picked if title != "three questions"
     }
@@ -132,10 +132,17 @@ def test_what_is_picked_takes_the_place_of_what_is_used():
     assert row["at the edge"] == "initial_step" and row["used"] != row["picked here"]
 
 
+def test_every_method_has_nine_candidates():
+    of_images = [studies.image_grids(name, split) for name in studies.TITLES for split in studies.SPLITS]
+    for grids in (*of_images, *studies.GRIDS.values(), {"pictures": {"initial_step": studies.INITIAL_STEPS}}):
+        for method, values in grids.items():
+            assert len(list(grid(values))) == 9, method
+
+
 def test_what_is_in_use_is_a_candidate():
     for name in studies.TITLES:
         for split in studies.SPLITS:
-            for method, values in studies.image_grids(name).items():
+            for method, values in studies.image_grids(name, split).items():
                 used = studies.image_steps(name, split, method)
                 assert all(used[key] in options for key, options in values.items()), (name, split, method)
     for name, grids in studies.GRIDS.items():
@@ -636,6 +643,18 @@ def test_afl_ended_at_the_traffic_of_fedavg():
     by = {images.FEDAVG: fedavg, images.AFL: afl, images.EVERY_STEP: afl, images.FIXED: afl}
     rows = list(tables.controls({"MNIST": by}))
     assert [row["all clients"] for row in rows] == [10.0, 0.0, 0.0, -20.0]
+
+
+def test_how_much_a_curve_rose_in_its_last_tenth():
+    def curve(steps, accuracy):
+        trace = {"round": steps, "sent": steps, "received": steps, "average_accuracy": accuracy}
+        return Runs([Run({}, seed, Trace(trace | {"accuracy": [[a] for a in accuracy]})) for seed in SEEDS])
+
+    rising = curve([0.0, 8.0, 9.0, 10.0], [10.0, 60.0, 70.0, 70.5])
+    assert judge.last_tenths(rising) == pytest.approx(0.5)
+    assert np.isnan(judge.last_tenths(curve([0.0, 5.0, 10.0], [10.0, 60.0, 70.0])))
+    rows = tables.of_clients({"mnist": {split: {images.AFL: rising} for split in studies.SPLITS}})
+    assert [row["all clients, rise in the last tenth"] for row in rows] == [pytest.approx(0.5)] * 2
 
 
 def test_cost_coverage_and_q_claims():

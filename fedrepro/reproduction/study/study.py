@@ -8,6 +8,7 @@ import operator
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from fedrepro import settings as process
@@ -39,10 +40,10 @@ def grid(values: Mapping[str, Iterable]) -> list[dict]:
     return [dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())]
 
 
-def at_the_edge(chosen: Mapping, values: Mapping[str, Iterable]) -> str:
+def at_the_edge(chosen: Mapping, values: Mapping[str, Iterable], least: Mapping = MappingProxyType({})) -> str:
     """Which choices are the least or the largest of the values that were tried, so that others might be better.
 
-    Names have no order, and of two values each is at an edge.
+    Names have no order, and of two values each is at an edge; ``least`` has the values below which there is nothing.
 
     Examples
     --------
@@ -50,7 +51,11 @@ def at_the_edge(chosen: Mapping, values: Mapping[str, Iterable]) -> str:
     'step'
     """
     tried = {name: list(options) for name, options in values.items() if not isinstance(chosen[name], str)}
-    found = [name for name, options in tried.items() if chosen[name] in (min(options), max(options))]
+    found = [
+        name
+        for name, options in tried.items()
+        if chosen[name] in (min(options), max(options)) and chosen[name] != least.get(name)
+    ]
     return ", ".join(found) or "no"
 
 

@@ -16,7 +16,7 @@ from fedrepro.errors import DataUnavailable, UserError
 from fedrepro.reproduction.study import Study, executor, grid
 from fedrepro.reproduction.study.executor import InProcess, Interrupted, LocalProcesses, TrialFailed
 from fedrepro.reproduction.study.planning import STORED, TO_RUN
-from fedrepro.reproduction.study.study import Work, advance
+from fedrepro.reproduction.study.study import Work, advance, at_the_edge
 from fedrepro.reproduction.study.workers import end_workers
 
 STEPS = grid({"step": [1.0, 2.0]})
@@ -24,6 +24,14 @@ STEPS = grid({"step": [1.0, 2.0]})
 
 def lines(path):
     return path.read_text().splitlines() if path.exists() else []
+
+
+def test_what_is_at_the_edge_of_its_grid():
+    tried = {"step": (1.0, 2.0, 3.0), "buffer": (0, 1, 5), "kind": ("a", "b")}
+    assert at_the_edge({"step": 2.0, "buffer": 1, "kind": "a"}, tried) == "no"
+    assert at_the_edge({"step": 3.0, "buffer": 0, "kind": "a"}, tried) == "step, buffer"
+    assert at_the_edge({"step": 3.0, "buffer": 0, "kind": "a"}, tried, {"buffer": 0}) == "step"
+    assert at_the_edge({"step": 1.0, "buffer": 5, "kind": "b"}, tried, {"buffer": 0}) == "step, buffer"
 
 
 def test_results_come_in_the_declared_order_and_are_kept(tmp_path):
