@@ -894,6 +894,15 @@ def test_a_step_of_figure_2_with_everything_sent():
     assert found == pytest.approx(game.worst_loss((total + alpha) / 2) - game.least(), abs=1e-12)
 
 
+def test_sampling_costs_more_than_theorem_2_allows_without_m_and_less_than_with_it():
+    found = bounds.run(bounds.UNIFORM, "theorem 2", 100_000, range(1))
+    assert found.first < found.excess[0] < found.limit
+    everything = bounds.Problem(
+        *(getattr(bounds.UNIFORM, name) for name in ("values", "shares", "domains")), budget=1e9
+    )
+    assert bounds.run(everything, "theorem 2", 100_000, range(1)).excess[0] < found.excess[0] / 4
+
+
 def test_theorem_3_has_a_counter_example_where_m_is_0():
     name, (problem, rounds) = "theorem 3, M = 0", bounds.CASES["theorem 3, M = 0"]
     found = bounds.run(problem, name, rounds, range(1))
