@@ -10,6 +10,7 @@ from itertools import pairwise, product
 
 import numpy as np
 
+from fedrepro.papers.fedboost.bounds import Found
 from fedrepro.papers.fedboost.studies import (
     NO_NOISE,
     PRINTED_CORRECTIONS,
@@ -307,6 +308,31 @@ def _with_last(last: Mapping[str, np.ndarray]) -> tuple[str, str]:
 def stated_bound(sides: Mapping[str, Sides], name: str = "the excess loss") -> list[Comparison]:
     """A theorem's bound: in every setting each left side is at most its right side."""
     return [bound(*np.transpose(pairs), setting=setting, name=name) for setting, pairs in sides.items()]
+
+
+def bound_of_the_mean(found: Found, setting: str, name: str = "the mean excess loss") -> list[Comparison]:
+    """A bound on an expectation: the mean over the draws is at most what is printed."""
+    return stated_bound({setting: [(float(found.excess.mean()), found.limit)]}, name)
+
+
+def bounds_need_m(found: Mapping[str, Found]) -> list[Comparison]:
+    """Without its term in M each bound would be missed; of Corollary 2, that R rounds a step end below one.
+
+    Corollaries 1 and 2 have the same problem and as many rounds.
+    """
+    without = {"theorem 2": "Theorem 2", "corollary 1": "Corollary 1", "theorem 3": "Theorem 3"}
+    needed = [
+        more(
+            found[name].excess,
+            found[name].first,
+            setting=setting,
+            names=("the excess loss", "the bound without its term in M"),
+        )
+        for name, setting in without.items()
+    ]
+    names = "the excess loss with one round a step", "that with R rounds"
+    once, repeated = found["corollary 1"], found["corollary 2"]
+    return [*needed, more(once.excess, repeated.excess, setting="Corollary 2", names=names)]
 
 
 def formula_of_repeats(sides: Mapping[str, Sides], tolerance: float) -> list[Comparison]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedrepro.data.federation import Federation
-from fedrepro.papers.fedboost import checks, printed, studies, trials
+from fedrepro.papers.fedboost import bounds, checks, printed, studies, trials
 from fedrepro.papers.fedboost import claims as judge
 from fedrepro.reproduction.paper import check, declaration, resolve
 from fedrepro.reproduction.paper.parameters import as_object
@@ -82,6 +82,12 @@ def test_every_id_of_the_paper_is_declared():
         "theorem-2-put-right",
         "theorem-3",
         "theorem-3-put-right",
+        "theorem-2-with-m",
+        "corollary-1-with-m",
+        "corollary-2-with-m",
+        "theorem-3-with-m",
+        "theorem-3-uneven-domains",
+        "bounds-need-m",
         "corollary-1-term",
         "corollary-1-term-put-right",
         "corollary-2-formula",
@@ -817,6 +823,94 @@ def test_gradients_have_the_biases_that_we_say_and_not_those_printed():
         for biased in ("importance", "corrected as printed", "printed throughout", "derivative as printed"):
             assert biases[biased] > 1e-3
         assert checks.kernel_gradient_bias(seed) < 1e-8
+
+
+BOUNDS_WITH_M = ("theorem-2-with-m", "corollary-1-with-m", "corollary-2-with-m", "theorem-3-with-m")
+
+
+@pytest.mark.parametrize("claim", [*BOUNDS_WITH_M, "theorem-3-uneven-domains"])
+def test_a_bound_with_m_falls_where_the_mean_excess_is_above_it(claim):
+    below = bounds.Found(np.array([0.1, 0.4, 0.2]), first=0.1, communication=0.2)
+    above = bounds.Found(np.array([0.1, 0.6, 0.3]), first=0.1, communication=0.2)
+    assert word(claim, judge.bound_of_the_mean(below, "one")) == "reproduced"
+    assert word(claim, judge.bound_of_the_mean(above, "one")) == "not-reproduced"
+
+
+def test_the_control_says_no_where_a_bound_holds_without_m_or_rounds_do_not_help():
+    missed = bounds.Found(0.2 + 0.001 * np.arange(5), first=0.1, communication=0.2)
+    kept = bounds.Found(0.05 + 0.001 * np.arange(5), first=0.1, communication=0.2)
+    needed = {name: missed for name in bounds.CASES}
+    repeated = {"corollary 2": kept}
+    assert word("bounds-need-m", judge.bounds_need_m(needed | repeated)) == "reproduced"
+    assert word("bounds-need-m", judge.bounds_need_m(needed | repeated | {"theorem 3": kept})) == "partly"
+    assert word("bounds-need-m", judge.bounds_need_m(dict.fromkeys(bounds.CASES, kept) | {"corollary 2": missed})) == (
+        "not-reproduced"
+    )
+
+
+@pytest.mark.parametrize("problem", [bounds.UNIFORM, bounds.WEIGHTED, bounds.GAME, bounds.UNEVEN])
+def test_constants_bound_every_ensemble_that_can_be_sent_and_are_reached(problem):
+    """G and M against finite differences on many α~ of the rule; each within what is found, M up to its last digits."""
+    constants, draws, q = problem.constants(), np.random.default_rng(0), problem.v.shape[1]
+    alpha = np.vstack([np.eye(q), draws.dirichlet(np.full(q, 0.3), 4000)])
+    weighted = problem.sampling == "weighted"
+    gamma = np.minimum(1.0, alpha * problem.budget) if weighted else np.full_like(alpha, problem.budget / q)
+    sent = draws.random(alpha.shape) < np.where(np.arange(len(alpha)) % 2, 0.5, 1.0)[:, None]
+    tilde = np.where(sent & (alpha > 0), alpha / np.where(alpha > 0, gamma, 1.0), 0.0)
+    tilde = np.vstack([tilde, tilde * draws.random((len(tilde), 1))])  # M bounds what lies between α~ and α, too
+    scores, norms, step = tilde @ problem.v.T, np.linalg.norm(problem.v, axis=1), 1e-3
+    loss = [problem.losses(scores + k * step) for k in (-2, -1, 0, 1, 2)]
+    first = abs(loss[3] - loss[1]) / (2 * step) * norms
+    third = abs(loss[4] - 2 * loss[3] + 2 * loss[1] - loss[0]) / (2 * step**3) * norms**3
+    assert 0.7 * constants["G"] < first.max() < constants["G"] + 1e-6
+    assert 0.97 * constants["M"] - 1e-6 < third.max() < constants["M"] + 1e-5
+    of_domains = [np.linalg.norm(problem.of_domains(row)) for row in loss[2]]
+    assert max(of_domains) <= constants["G by λ"] + 1e-12
+
+
+def test_bounds_with_m_say_something_and_the_least_loss_is_least():
+    for name, (problem, rounds) in bounds.CASES.items():
+        shorter = bounds.run(problem, name, 200, range(2), repeats=2 if name == "corollary 2" else 1)
+        assert (shorter.excess > -1e-9).all()
+        most = problem.v.shape[1] / problem.budget  # of Σ α²/γ
+        assert sum(bounds._printed(name, problem, rounds, most)) < problem.largest() - problem.least()
+        weights = np.random.default_rng(1).dirichlet(np.ones(problem.v.shape[1]), 300)
+        assert min(map(problem.worst_loss, weights)) >= problem.least() - 1e-9
+        assert max(map(problem.worst_loss, weights)) <= problem.largest()
+    assert bounds.repeats_of(bounds.WEIGHTED, 8000) == 2 * bounds.repeats_of(bounds.WEIGHTED, 1000)
+
+
+def test_a_step_of_figure_2_with_everything_sent():
+    """With C = q under uniform sampling nothing is random: two rounds by hand."""
+    game = bounds.Problem([[0.5, -1.0], [-0.2, 0.8]], (1.0, 1.0), (0, 1), sampling="uniform", budget=2.0)
+    constants, alpha, weights = game.constants(), np.full(2, 0.5), np.full(2, 0.5)
+    by_alpha, by_lambda = (1 / (constants[name] * np.sqrt(2)) for name in ("G", "G by λ"))
+    total = alpha.copy()
+    score = game.v @ alpha
+    alpha = alpha + by_alpha * (weights / (1 + np.exp(score))) @ game.v
+    alpha = np.array([alpha[0] - alpha[1] + 1, alpha[1] - alpha[0] + 1]) / 2  # the projection inside the simplex
+    assert ((alpha > 0) & (alpha < 1)).all() and by_lambda > 0
+    found = bounds.run(game, "theorem 3", 2, range(1)).excess[0]
+    assert found == pytest.approx(game.worst_loss((total + alpha) / 2) - game.least(), abs=1e-12)
+
+
+def test_sampling_costs_more_than_theorem_2_allows_without_m_and_less_than_with_it():
+    found = bounds.run(bounds.UNIFORM, "theorem 2", 100_000, range(1))
+    assert found.first < found.excess[0] < found.limit
+    everything = bounds.Problem(
+        *(getattr(bounds.UNIFORM, name) for name in ("values", "shares", "domains")), budget=1e9
+    )
+    assert bounds.run(everything, "theorem 2", 100_000, range(1)).excess[0] < found.excess[0] / 4
+
+
+def test_theorem_3_has_a_counter_example_where_m_is_0():
+    name, (problem, rounds) = "theorem 3, M = 0", bounds.CASES["theorem 3, M = 0"]
+    found = bounds.run(problem, name, rounds, range(1))
+    assert problem.constants()["M"] == 0.0
+    assert word("theorem-3-uneven-domains", judge.bound_of_the_mean(found, "squared loss")) == "not-reproduced"
+    everything = bounds.Problem(problem.values, problem.shares, problem.domains, problem.targets, budget=1e9)
+    unsampled = bounds.run(everything, name, rounds, range(1))  # with everything sent the theorem holds
+    assert word("theorem-3-uneven-domains", judge.bound_of_the_mean(unsampled, "squared loss")) == "reproduced"
 
 
 def test_errata_of_the_bounds():
