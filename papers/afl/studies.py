@@ -131,6 +131,11 @@ def fmnist_grid(parameters) -> dict:
     return FMNIST_GRID | {"steps": tuple(steps for steps in FMNIST_GRID["steps"] if steps <= parameters.fmnist_longest)}
 
 
+def groups_grid(parameters) -> dict:
+    """What is tried with sexes and races as domains: numbers of steps up to the longest one."""
+    return GROUPS_GRID | {"steps": tuple(steps for steps in GROUPS_GRID["steps"] if steps <= parameters.groups_longest)}
+
+
 def lm_settings(parameters) -> dict:
     """How the language models are trained."""
     settings = {"step": parameters.lm_step, "dropout": parameters.lm_dropout, "batch": parameters.lm_batch}
@@ -177,7 +182,7 @@ def _on_adult(parameters) -> dict[str, Study]:
             range(parameters.adult_folds),
         ),
         "selection-fairness": (
-            [one for usual in groups for one in _selection(GROUPS_ROWS, GROUPS_GRID, usual)],
+            [one for usual in groups for one in _selection(GROUPS_ROWS, groups_grid(parameters), usual)],
             range(parameters.adult_folds),
         ),
     }

@@ -42,7 +42,7 @@ def best_sets(selections: Mapping[str, Runs | None], parameters) -> dict[str, li
 
 def _grids(parameters) -> dict[str, dict]:
     """What is tried on each of `SELECTIONS`."""
-    grids = studies.ADULT_GRID, studies.GROUPS_GRID, studies.fmnist_grid(parameters)
+    grids = studies.ADULT_GRID, studies.groups_grid(parameters), studies.fmnist_grid(parameters)
     return dict(zip(SELECTIONS, grids, strict=True))
 
 
