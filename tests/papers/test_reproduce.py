@@ -79,6 +79,7 @@ LOST_CLAIMS = {
         "afl-close-to-doc-only-lm",
         "bound-grows-from-samples",
         "copied-projection-changes-little",
+        "copied-projection-changes-no-run",
         "copied-projection-leaves-simplex",
         "good-intent-fairness",
         "lstm-as-in-the-literature",
