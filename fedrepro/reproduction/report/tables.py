@@ -1,8 +1,11 @@
 """Tables as a paper lays them out: a value, its ± and the published one in one cell, ``82.08 ± 0.02 (82.10)``.
 
+A value with the columns ``…, from`` and ``…, to`` right behind it becomes ``0.26 [0.06, 0.58]``.
+
 A recorded table keeps them in columns of their own, so that a program can read them; here they come together by name.
 """
 
+import itertools
 import math
 import re
 from dataclasses import dataclass, replace
@@ -36,6 +39,7 @@ class Column:
     at: int
     spread: int | None
     published: int | None
+    interval: tuple[int, int] | None = None
 
 
 def laid_out(table: Table, show_published: bool) -> tuple[list[str], list[list[Cell]]]:
@@ -68,9 +72,16 @@ def _columns(table: Table) -> list[Column]:
             spread[own[found.group(1)]] = at
         elif (found := _PUBLISHED.match(name)) and (base := found.group(1) or found.group(2)) in own:
             published[own[base]] = at
-    taken = {*spread.values(), *published.values()}
+    intervals = {
+        at - 1: (at, at + 1)
+        for at, (name, following) in enumerate(itertools.pairwise(table.columns))
+        if at and name.endswith(", from") and following == f"{name.removesuffix(', from')}, to"
+    }
+    taken = {*spread.values(), *published.values(), *itertools.chain(*intervals.values())}
     return [
-        Column(name, at, spread.get(at), published.get(at)) for at, name in enumerate(table.columns) if at not in taken
+        Column(name, at, spread.get(at), published.get(at), intervals.get(at))
+        for at, name in enumerate(table.columns)
+        if at not in taken
     ]
 
 
@@ -94,6 +105,9 @@ def _cell(table: Table, row: list[Any], column: Column, decimals: int | None, sh
         text = f"{_fixed(value, decimals)} ± {_fixed(spread, decimals)}"
     else:
         text = _fixed(value, decimals)
+    if column.interval is not None:
+        low, high = (row[at] for at in column.interval)
+        text += f" [{_fixed(low, decimals)}, {_fixed(high, decimals)}]" if low is not None and high is not None else ""
     printed = row[column.published] if column.published is not None else None
     if printed is None and number is not None:
         printed = number.published

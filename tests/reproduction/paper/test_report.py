@@ -21,6 +21,7 @@ from fedrepro.reproduction.report.formulas import mathml
 from fedrepro.reproduction.report.handing_on import hand_on
 from fedrepro.reproduction.report.readme import readme, with_tables
 from fedrepro.reproduction.report.site import bibtex, notebook_page, origin
+from fedrepro.reproduction.report.tables import laid_out
 from fedrepro.reproduction.report.words import cost, headline, prose, without_reading
 from fedrepro.reproduction.results import load
 
@@ -611,6 +612,18 @@ def test_what_is_handed_on_counts_pending_claims_apart(tiny, output, tmp_path):
     appendix = (tmp_path / "kit" / "artifact-appendix.md").read_text()
     assert "1 depends; 1 full run pending." in appendix and "| full run pending | – |" in appendix
     assert "1 depends; 1 full run pending" in (tmp_path / "kit" / "summary-tiny.html").read_text()
+
+
+def test_an_interval_stands_behind_its_value():
+    shared = {"title": "t", "source": "s", "published": {}, "seeds": [], "data_sets": {}, "files": []}
+    columns = ["data", "lead, share left", "lead, from", "lead, to", "from", "to"]
+    rows = [["A", 0.25, 0.125, 0.5, 1.0, 2.0], ["B", 0.25, None, None, 1.0, 2.0]]
+    names, cells_of = laid_out(results.Table(**shared, columns=columns, rows=rows), show_published=True)
+    assert names == ["data", "lead, share left", "from", "to"]
+    assert [[cell.text for cell in row] for row in cells_of] == [
+        ["A", "0.25 [0.125, 0.5]", "1", "2"],
+        ["B", "0.25", "1", "2"],
+    ]
 
 
 def test_tables_in_pages_say_what_is_pending(tiny, output):
